@@ -1,10 +1,13 @@
 //! Sessions of the administrator: logging in with the password returns a short-lived access token
-//! and a long-lived refresh token. Refresh tokens are single-use; reuse revokes the session. The
-//! sessions are kept in the store and are valid at every instance of the server. Not for HTTP.
+//! and a long-lived refresh token. Refresh tokens are single-use; reuse revokes the session. Both are
+//! valid as long as their session is, which the store keeps for every instance of the server: it ends
+//! with its log-out, and with the password that opened it. Not for HTTP.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hearken_base::Secret;
 use hearken_store::{AuditEntry, SettingsStore, StoreError};
 use hmac::{Hmac, Mac as _};
@@ -24,6 +27,8 @@ pub const USERNAME: &str = "admin";
 const AUDIENCE: &str = "hearken admin";
 /// Text that is mixed with the server's secret to derive the signing key.
 const PURPOSE: &[u8] = b"hearken admin tokens, version 1";
+/// Text that is mixed with the signing key to derive that of the password's fingerprint.
+const FINGERPRINT: &[u8] = b"fingerprint of the password";
 /// Prefix of the names under which sessions are stored among the settings.
 const SESSION: &str = "admin.session.";
 
@@ -94,11 +99,19 @@ pub struct AdminSessions {
     signing: EncodingKey,
     checking: DecodingKey,
     password: Secret,
+    /// Keyed hash of the password. A session is valid while it is that of its log-in.
+    fingerprint: String,
     access: Duration,
     refresh: Duration,
     store: Arc<dyn SettingsStore>,
     /// Lock: one refresh token is exchanged at a time.
     refresh_lock: tokio::sync::Mutex<()>,
+}
+
+/// Returns an HMAC-SHA256 of this text.
+fn derived(key: &[u8], text: &[u8]) -> [u8; 32] {
+    let mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes a key of any length");
+    mac.chain_update(text).finalize().into_bytes().into()
 }
 
 fn seconds(time: Duration) -> i64 {
@@ -120,10 +133,10 @@ impl AdminSessions {
         store: Arc<dyn SettingsStore>,
     ) -> Self {
         token_signing::choose_provider();
-        let mac = Hmac::<Sha256>::new_from_slice(secret.expose().as_bytes());
-        let mac = mac.expect("HMAC takes a key of any length").chain_update(PURPOSE);
-        let key = mac.finalize().into_bytes();
+        let key = derived(secret.expose().as_bytes(), PURPOSE);
+        let print = derived(&derived(&key, FINGERPRINT), password.expose().as_bytes());
         Self {
+            fingerprint: URL_SAFE_NO_PAD.encode(print),
             signing: EncodingKey::from_secret(&key),
             checking: DecodingKey::from_secret(&key),
             password,
@@ -159,13 +172,25 @@ impl AdminSessions {
         Ok(pair)
     }
 
-    /// Returns the names of expired sessions.
+    /// Returns the names of sessions that have expired, or were opened with another password.
     async fn expired(&self, now: Timestamp) -> Result<Vec<String>, StoreError> {
         let all = self.store.settings().await?;
         let expired = |(name, state): &(String, Value)| {
-            name.starts_with(SESSION) && state["expires"].as_i64() <= Some(now.as_second())
+            let over = state["expires"].as_i64() <= Some(now.as_second());
+            name.starts_with(SESSION) && (over || !self.is_open(state))
         };
         Ok(all.into_iter().filter(expired).map(|(name, _)| name).collect())
+    }
+
+    /// Returns true if a session was opened with the password of now.
+    fn is_open(&self, state: &Value) -> bool {
+        state["fingerprint"] == self.fingerprint
+    }
+
+    /// Returns the state of a session that has not ended.
+    async fn session(&self, name: &str) -> Result<Value, LoginError> {
+        let state = self.store.setting(name).await?;
+        state.filter(|state| self.is_open(state)).ok_or(LoginError::Over)
     }
 
     /// Exchanges a refresh token for the next two tokens. A token that was used before ends its
@@ -182,8 +207,7 @@ impl AdminSessions {
         let claims = self.claims(token, Kind::Refresh, now)?;
         let name = format!("{SESSION}{}", claims.sid);
         let _one_at_a_time = self.refresh_lock.lock().await;
-        let all = self.store.settings().await?;
-        let state = all.into_iter().find(|(known, _)| *known == name).ok_or(LoginError::Over)?.1;
+        let state = self.session(&name).await?;
         if state["refresh"] != claims.jti {
             let told = entry(&claims.sub, "session ended: a token came twice", from, now);
             self.store.change(&[(name, None)], &told).await?;
@@ -196,7 +220,7 @@ impl AdminSessions {
         Ok(pair)
     }
 
-    /// Ends a session: its refresh token becomes invalid.
+    /// Ends a session: its tokens become invalid.
     ///
     /// # Errors
     /// The store failed.
@@ -215,9 +239,10 @@ impl AdminSessions {
     /// Verifies an access token and returns its administrator.
     ///
     /// # Errors
-    /// The token is invalid or has expired.
-    pub fn verify(&self, token: &str, now: Timestamp) -> Result<Administrator, LoginError> {
+    /// The token is invalid or has expired, its session is over, or the store failed.
+    pub async fn verify(&self, token: &str, now: Timestamp) -> Result<Administrator, LoginError> {
         let claims = self.claims(token, Kind::Access, now)?;
+        self.session(&format!("{SESSION}{}", claims.sid)).await?;
         Ok(Administrator { who: claims.sub, session: claims.sid })
     }
 
@@ -256,7 +281,8 @@ impl AdminSessions {
         let (refresh_token, jti, expires) = token(Kind::Refresh, self.refresh)?;
         let (token_type, expires_in) = ("bearer".to_owned(), self.access.as_secs());
         let pair = TokenPair { access_token, refresh_token, token_type, expires_in };
-        Ok((pair, json!({"refresh": jti, "expires": expires})))
+        let state = json!({"refresh": jti, "expires": expires, "fingerprint": self.fingerprint});
+        Ok((pair, state))
     }
 }
 
@@ -268,8 +294,12 @@ mod tests {
     const PASSWORD: &str = "the password of the tests";
 
     fn admin_sessions(store: &Arc<SqlStore>, secret: &str) -> AdminSessions {
+        with_password(store, secret, PASSWORD)
+    }
+
+    fn with_password(store: &Arc<SqlStore>, secret: &str, password: &str) -> AdminSessions {
         let lasts = (Duration::from_secs(900), Duration::from_secs(86_400));
-        let (secret, password) = (Secret::new(secret), Secret::new(PASSWORD));
+        let (secret, password) = (Secret::new(secret), Secret::new(password));
         AdminSessions::new(&secret, password, lasts, Arc::clone(store) as _)
     }
 
@@ -287,22 +317,22 @@ mod tests {
         }
         let pair = admin_sessions.log_in(USERNAME, PASSWORD, "x", at(0)).await.unwrap();
         assert_eq!((pair.token_type.as_str(), pair.expires_in), ("bearer", 900));
-        assert_eq!(admin_sessions.verify(&pair.access_token, at(899)).unwrap().who, "admin");
+        assert_eq!(admin_sessions.verify(&pair.access_token, at(899)).await.unwrap().who, "admin");
         assert!(matches!(
-            admin_sessions.verify(&pair.access_token, at(900)),
+            admin_sessions.verify(&pair.access_token, at(900)).await,
             Err(LoginError::Expired)
         ));
         assert!(matches!(
-            admin_sessions.verify(&pair.refresh_token, at(0)),
+            admin_sessions.verify(&pair.refresh_token, at(0)).await,
             Err(LoginError::Token)
         ));
         let other = sessions_of_another(&store);
-        assert!(matches!(other.verify(&pair.access_token, at(0)), Err(LoginError::Token)));
+        assert!(matches!(other.verify(&pair.access_token, at(0)).await, Err(LoginError::Token)));
         // An unsigned token (algorithm `none`) must be refused.
         let bare = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhZG1pbiJ9.";
         for token in ["", "x", "a.b.c", bare, &format!("{}x", pair.access_token)] {
             assert!(
-                matches!(admin_sessions.verify(token, at(0)), Err(LoginError::Token)),
+                matches!(admin_sessions.verify(token, at(0)).await, Err(LoginError::Token)),
                 "{token}"
             );
         }
@@ -319,13 +349,13 @@ mod tests {
         let pair = first.log_in(USERNAME, PASSWORD, "x", at(0)).await.unwrap();
         // A second instance of the server.
         let next = second.refresh(&pair.refresh_token, "x", at(5)).await.unwrap();
-        assert!(first.verify(&next.access_token, at(6)).is_ok());
+        assert!(first.verify(&next.access_token, at(6)).await.is_ok());
         let again = first.refresh(&pair.refresh_token, "x", at(7)).await;
         assert!(matches!(again, Err(LoginError::Over)));
         let stolen = first.refresh(&next.refresh_token, "x", at(8)).await;
         assert!(matches!(stolen, Err(LoginError::Over)), "the session is over for both");
         let pair = first.log_in(USERNAME, PASSWORD, "x", at(9)).await.unwrap();
-        let administrator = first.verify(&pair.access_token, at(9)).unwrap();
+        let administrator = first.verify(&pair.access_token, at(9)).await.unwrap();
         first.log_out(&administrator, "x", at(10)).await.unwrap();
         let out = first.refresh(&pair.refresh_token, "x", at(11)).await;
         assert!(matches!(out, Err(LoginError::Over)));
@@ -334,5 +364,28 @@ mod tests {
         assert!(matches!(late, Err(LoginError::Expired)));
         first.log_in(USERNAME, PASSWORD, "x", at(90_000)).await.unwrap();
         assert_eq!(store.settings().await.unwrap().len(), 1, "those that are over are forgotten");
+    }
+
+    #[tokio::test]
+    async fn tokens_end_with_their_session_and_with_the_password() {
+        let store = Arc::new(SqlStore::at("sqlite::memory:").unwrap());
+        let (one, other) = (admin_sessions(&store, "s"), admin_sessions(&store, "s"));
+        let pair = one.log_in(USERNAME, PASSWORD, "x", at(0)).await.unwrap();
+        let administrator = other.verify(&pair.access_token, at(1)).await.unwrap();
+        other.log_out(&administrator, "x", at(2)).await.unwrap();
+        let over = one.verify(&pair.access_token, at(3)).await;
+        assert!(matches!(over, Err(LoginError::Over)), "at once, at every instance: {over:?}");
+        let pair = one.log_in(USERNAME, PASSWORD, "x", at(4)).await.unwrap();
+        let changed = with_password(&store, "s", "another password of the tests");
+        let over = changed.verify(&pair.access_token, at(5)).await;
+        assert!(matches!(over, Err(LoginError::Over)), "{over:?}");
+        let over = changed.refresh(&pair.refresh_token, "x", at(6)).await;
+        assert!(matches!(over, Err(LoginError::Over)), "{over:?}");
+        changed.log_in(USERNAME, "another password of the tests", "x", at(7)).await.unwrap();
+        assert_eq!(store.settings().await.unwrap().len(), 1, "what cannot be used is not kept");
+        assert!(one.verify(&pair.access_token, at(8)).await.is_err(), "nor with the former one");
+        store.shut().await;
+        let failed = changed.verify(&pair.access_token, at(9)).await;
+        assert!(matches!(failed, Err(LoginError::Store(_))), "{failed:?}");
     }
 }

@@ -38,6 +38,9 @@ pub enum TokenError {
     /// The token's time of creation is in the future.
     #[error("the token was created in the future: compare the clocks of device and server")]
     Future,
+    /// The token was made before its device was deleted, or belongs to another client by now.
+    #[error("the token was revoked: ask /xiaozhi/ota/ for another")]
+    Revoked,
     /// The token is forged, or made for another server, device or client.
     #[error("the token is forged, or belongs to another device, client or server")]
     Wrong,
@@ -64,7 +67,7 @@ impl Tokens {
     }
 
     /// Checks that the token was made by this server for this device and client, and has not
-    /// expired.
+    /// expired. Returns the time when it was made. Whether it was revoked is not known here.
     ///
     /// # Errors
     /// See [`TokenError`]. A forged token is reported as forged whatever its age.
@@ -74,7 +77,7 @@ impl Tokens {
         device_id: &str,
         client_id: &str,
         now: Timestamp,
-    ) -> Result<(), TokenError> {
+    ) -> Result<Timestamp, TokenError> {
         if token.is_empty() {
             return Err(TokenError::Missing);
         }
@@ -91,7 +94,7 @@ impl Tokens {
         if age > i128::from(self.lifetime.as_secs()) {
             return Err(TokenError::Expired);
         }
-        Ok(())
+        Timestamp::from_second(at).map_err(|_| TokenError::Malformed)
     }
 
     fn mac(&self, device_id: &str, client_id: &str, seconds: i64) -> Option<Hmac<Sha256>> {
@@ -161,7 +164,8 @@ mod tests {
     fn a_token_is_good_for_its_device_and_client_until_it_expires() {
         let tokens = tokens();
         let token = tokens.mint("aa:bb", "c", at(NOW)).unwrap();
-        let check = |device, client, now| tokens.check(&token, device, client, at(now));
+        let check = |device, client, now| tokens.check(&token, device, client, at(now)).map(drop);
+        assert_eq!(tokens.check(&token, "aa:bb", "c", at(NOW)), Ok(at(NOW)));
         assert_eq!(check("aa:bb", "c", NOW), Ok(()));
         assert_eq!(check("AA:BB", "c", NOW + 30 * DAY), Ok(()));
         assert_eq!(check("aa:bb", "c", NOW - 300), Ok(()));
@@ -223,7 +227,7 @@ mod tests {
         fn any_token_is_accepted_once_made(device in "[^|]*", client in ".*", age in 0..30 * DAY) {
             let tokens = tokens();
             let token = tokens.mint(&device, &client, at(NOW)).unwrap();
-            prop_assert_eq!(tokens.check(&token, &device, &client, at(NOW + age)), Ok(()));
+            prop_assert_eq!(tokens.check(&token, &device, &client, at(NOW + age)), Ok(at(NOW)));
         }
     }
 }

@@ -229,6 +229,9 @@ fn chat(config: &Config) -> Result<(), ConfigError> {
     within("chat.ping_interval_ms", ping_every, 1_000, 3_600_000)?;
     within("chat.pong_timeout_ms", in_ms(c.dead_after), ping_every, 86_400_000)?;
     within("chat.purge_after_days", in_days(c.purge_after), 1, 36_500)?;
+    within("chat.retention_days", in_days(c.retention), 0, 36_500)?;
+    within("chat.max_sessions_per_address", c.max_sessions_per_address, 1, 1_000_000_000)?;
+    within("chat.max_bytes_per_address", c.max_bytes_per_address, 1 << 20, 1 << 50)?;
     long_enough("chat.token", &c.token)
 }
 

@@ -17,7 +17,7 @@ use utoipa::ToSchema;
 
 use super::extract::{AdminSession, JsonBody};
 use super::fault::{Answer, Faults, Refusal, refusal, store_failed};
-use super::middleware::{middleware_state, too_often};
+use super::middleware::{address_of, middleware_state, too_often};
 use super::params;
 use super::request_identity::{bearer, json as json_body};
 use crate::admin::sessions::Administrator;
@@ -45,10 +45,6 @@ pub struct Admin {
     pub attempts: LocalLimit,
 }
 
-fn from(request: &HttpRequest) -> String {
-    middleware_state(request).map(|state| state.address_of(request)).unwrap_or_default()
-}
-
 fn not_logged_in(error: &LoginError) -> Refusal {
     match error {
         LoginError::Store(error) => store_failed(error),
@@ -58,17 +54,18 @@ fn not_logged_in(error: &LoginError) -> Refusal {
 
 impl Admin {
     /// Returns the session whose access token the request has.
-    pub(super) fn verified(&self, request: &HttpRequest) -> Result<Administrator, Refusal> {
+    pub(super) async fn verified(&self, request: &HttpRequest) -> Result<Administrator, Refusal> {
         let token = bearer(request);
         if token.is_empty() {
             let about = "log in at /api/admin/login, and show the access token";
             return Err(refusal(Fault::Unauthorized, about));
         }
-        self.admin_sessions.verify(&token, Timestamp::now()).map_err(|error| not_logged_in(&error))
+        let verified = self.admin_sessions.verify(&token, Timestamp::now()).await;
+        verified.map_err(|error| not_logged_in(&error))
     }
 
     async fn attempt(&self, request: &HttpRequest) -> Result<(), Refusal> {
-        self.attempts.take(&from(request)).await.map_err(|wait| too_often(wait).into())
+        self.attempts.take(&address_of(request)).await.map_err(|wait| too_often(wait).into())
     }
 
     /// Renders every changeable setting by section, with the origin of each value.
@@ -104,7 +101,7 @@ pub(super) async fn log_in(
 ) -> Answer {
     admin.attempt(&request).await?;
     let LogIn { username, password } = json_body(payload).await?;
-    let from = from(&request);
+    let from = address_of(&request);
     let pair = admin.admin_sessions.log_in(&username, &password, &from, Timestamp::now()).await;
     let pair = pair.map_err(|error| {
         if matches!(error, LoginError::Wrong) {
@@ -134,7 +131,7 @@ pub(super) async fn refresh(
     admin.attempt(&request).await?;
     let Refresh { refresh_token } = json_body(payload).await?;
     let pair =
-        admin.admin_sessions.refresh(&refresh_token, &from(&request), Timestamp::now()).await;
+        admin.admin_sessions.refresh(&refresh_token, &address_of(&request), Timestamp::now()).await;
     let pair = pair.map_err(|error| not_logged_in(&error))?;
     Ok(HttpResponse::Ok().insert_header(("cache-control", "no-store")).json(pair))
 }
@@ -147,7 +144,8 @@ pub(super) async fn log_out(
     request: HttpRequest,
     admin: web::Data<Admin>,
 ) -> Answer {
-    let left = admin.admin_sessions.log_out(&session.0, &from(&request), Timestamp::now()).await;
+    let left =
+        admin.admin_sessions.log_out(&session.0, &address_of(&request), Timestamp::now()).await;
     left.map_err(|error| store_failed(&error))?;
     Ok(HttpResponse::NoContent().finish())
 }
@@ -264,7 +262,7 @@ pub(super) async fn end_session(
         at: Timestamp::now(),
         who: session.0.who,
         what: "session ended".into(),
-        details: json!({"session_id": id.as_str(), "kind": "museum", "from": from(&request)}),
+        details: json!({"session_id": id.as_str(), "kind": "museum", "from": address_of(&request)}),
     };
     admin.store.note(&entry).await.map_err(|error| store_failed(&error))?;
     Ok(HttpResponse::NoContent().finish())

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 
 use super::fault::{Refusal, refusal};
 use super::peer::Peer;
-use super::request_identity::{Caller, bearer, bearer_in, shows};
+use super::request_identity::{Caller, bearer, shows};
 use crate::auth::{SecretFileError, TokenError, Tokens, load_or_create, same};
 use crate::config::{AuthConfig, AuthRequired};
 
@@ -49,13 +49,15 @@ pub struct Face {
     pub open_to_all: bool,
 }
 
-/// State of a device's token.
+/// Why a request may use such routes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum TokenState {
-    /// The token is valid, or none is required.
-    Known,
-    /// The token is missing or invalid.
-    Refused(TokenError),
+pub(super) enum Admission {
+    /// Nobody needs a token.
+    Anybody,
+    /// It has the token of the routes, or the admin token.
+    Credential,
+    /// The routes are open to its place.
+    Client,
 }
 
 /// Returns the secret with which a server with this configuration signs its tokens. Creates and
@@ -130,7 +132,12 @@ impl Auth {
 
     /// Returns true if a device must send its id.
     pub(super) fn needs_id(&self, request: &HttpRequest) -> bool {
-        self.device_keys(request).is_some() || !self.allowed.is_empty()
+        self.needs_token(request) || !self.allowed.is_empty()
+    }
+
+    /// Returns true if a device must send its token.
+    pub(super) fn needs_token(&self, request: &HttpRequest) -> bool {
+        self.device_keys(request).is_some()
     }
 
     /// Checks that the device is on the list of allowed devices, if there is one.
@@ -142,27 +149,25 @@ impl Auth {
     }
 
     /// Creates a token for a device; empty if this request needs none.
-    pub(super) fn mint(&self, request: &HttpRequest, caller: &Caller, now: Timestamp) -> String {
-        let device_id = caller.device_id.as_str();
-        let token =
-            self.device_keys(request).map(|k| k.tokens.mint(device_id, &caller.client_id, now));
+    pub(super) fn mint(&self, request: &HttpRequest, caller: &Caller, at: Timestamp) -> String {
+        let (device_id, client_id) = (caller.device_id.as_str(), caller.client_id.expose());
+        let token = self.device_keys(request).map(|k| k.tokens.mint(device_id, client_id, at));
         token.flatten().unwrap_or_default()
     }
 
-    /// Checks the token of a device.
-    pub(super) fn standing(
+    /// Checks that a device's token was made by this server and has not expired. Returns the time
+    /// when it was made; `None` if this request needs none. Whether it was revoked is not known
+    /// here.
+    pub(super) fn token_made_at(
         &self,
         request: &HttpRequest,
         caller: &Caller,
         token: &str,
         now: Timestamp,
-    ) -> TokenState {
-        let Some(keys) = self.device_keys(request) else { return TokenState::Known };
-        let device_id = caller.device_id.as_str();
-        match keys.tokens.check(token, device_id, &caller.client_id, now) {
-            Ok(()) => TokenState::Known,
-            Err(error) => TokenState::Refused(error),
-        }
+    ) -> Result<Option<Timestamp>, TokenError> {
+        let Some(keys) = self.device_keys(request) else { return Ok(None) };
+        let (device_id, client_id) = (caller.device_id.as_str(), caller.client_id.expose());
+        keys.tokens.check(token, device_id, client_id, now).map(Some)
     }
 
     /// Checks that the request has the admin token, also on this machine.
@@ -192,14 +197,25 @@ impl Auth {
     ///
     /// # Errors
     /// Returns what is missing.
-    pub(super) fn face(&self, request: &HttpRequest, face: &Face) -> Result<(), String> {
+    pub(super) fn face(&self, request: &HttpRequest, face: &Face) -> Result<Admission, String> {
         let Face { section, token, open_to_all } = face;
+        let is_admin = self.keys.is_some() && self.is_admin(request);
         if !token.is_empty() {
-            let admitted = shows(request, token) || self.keys.is_some() && self.is_admin(request);
-            return if admitted { Ok(()) } else { Err(format!("send `{section}.token`")) };
+            let admitted = shows(request, token) || is_admin;
+            return if admitted {
+                Ok(Admission::Credential)
+            } else {
+                Err(format!("send `{section}.token`"))
+            };
         }
-        if *open_to_all || Peer::of(request) != Peer::Elsewhere || self.is_admin(request) {
-            return Ok(());
+        if is_admin {
+            return Ok(Admission::Credential);
+        }
+        if self.keys.is_none() {
+            return Ok(Admission::Anybody);
+        }
+        if *open_to_all || Peer::of(request) != Peer::Elsewhere {
+            return Ok(Admission::Client);
         }
         Err(format!(
             "requests from other networks send `{section}.token`, which is not set, or the admin \
@@ -207,29 +223,10 @@ impl Auth {
         ))
     }
 
-    /// Checks that the request may use our tools: with the admin token, or a device's own token, in
-    /// one of these headers.
-    pub(super) fn tool_user(
-        &self,
-        request: &HttpRequest,
-        headers: &[&str],
-        now: Timestamp,
-    ) -> Result<(), Refusal> {
-        let Some(keys) = self.device_keys(request) else { return Ok(()) };
-        let tokens = headers.iter().map(|name| bearer_in(request, name));
-        let tokens: Vec<String> = tokens.filter(|token| !token.is_empty()).collect();
-        if tokens.iter().any(|token| same(token, keys.admin.expose())) {
-            return Ok(());
-        }
-        if let Ok(caller) = Caller::from_request(request)
-            && tokens
-                .iter()
-                .any(|token| self.standing(request, &caller, token, now) == TokenState::Known)
-        {
-            return self.allows(&caller.device_id);
-        }
-        let about = "use the admin token, or a device's token with its Device-Id";
-        Err(refusal(Fault::Forbidden, about))
+    /// Returns true if one of these tokens is the admin token.
+    pub(super) fn has_admin_token(&self, tokens: &[String]) -> bool {
+        let is_admins = |keys: &Keys| tokens.iter().any(|token| same(token, keys.admin.expose()));
+        self.keys.as_ref().is_some_and(is_admins)
     }
 }
 

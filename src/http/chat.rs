@@ -25,7 +25,7 @@ use tokio::time::{Interval, interval_at};
 use utoipa::ToSchema;
 
 use super::auth::Face;
-use super::extract::{Application, ChatBody};
+use super::extract::{Application, ChatBody, OwnSession};
 use super::fault::{Answer, FaultBody, Faults, Refusal, refusal};
 use super::params;
 
@@ -89,13 +89,13 @@ pub(super) struct Created {
 #[utoipa::path(post, path = "/api/sessions", tag = "chat sessions", request_body = CreateSession,
     responses((status = 201, body = Created), Faults))]
 pub(super) async fn create(
-    _: Application,
+    application: Application,
     wanted: ChatBody<CreateSession>,
     chats: web::Data<Chats>,
 ) -> Answer {
     let wanted = wanted.0.trimmed();
     wanted.check().map_err(|e| unfit(&e))?;
-    let session = chats.service.create(wanted).await.map_err(|e| failed(&e))?;
+    let session = chats.service.create(wanted, &application.0).await.map_err(|e| failed(&e))?;
     let session_id = session.id.as_str().to_owned();
     Ok(HttpResponse::Created().json(Created { session_id, session }))
 }
@@ -113,6 +113,7 @@ fn filter(request: &HttpRequest) -> Result<SessionFilter, Refusal> {
         check_user("user_id", user_id).map_err(|e| unfit(&e))?;
     }
     Ok(SessionFilter {
+        owner: None,
         user_id,
         status,
         limit: params::number(request, "limit", (1, MAX_PAGE), UNFIT)?.unwrap_or(PAGE),
@@ -128,17 +129,21 @@ fn filter(request: &HttpRequest) -> Result<SessionFilter, Refusal> {
         ("limit" = Option<u32>, Query, minimum = 1, maximum = 200),
         ("offset" = Option<u32>, Query, minimum = 0)),
     responses((status = 200, body = SessionsBody), Faults))]
-pub(super) async fn list(_: Application, request: HttpRequest, chats: web::Data<Chats>) -> Answer {
+pub(super) async fn list(
+    application: Application,
+    request: HttpRequest,
+    chats: web::Data<Chats>,
+) -> Answer {
     let filter = filter(&request)?;
-    let page = chats.service.sessions(&filter).await.map_err(|e| failed(&e))?;
+    let page = chats.service.sessions(filter, &application.0).await.map_err(|e| failed(&e))?;
     Ok(HttpResponse::Ok().json(SessionsBody { sessions: page.sessions, total: page.total }))
 }
 
 /// Returns a session without its messages.
 #[utoipa::path(get, path = "/api/sessions/{id}", tag = "chat sessions", params(("id" = String, Path,)),
     responses((status = 200, body = ChatSession), Faults))]
-pub(super) async fn get(_: Application, id: web::Path<String>, chats: web::Data<Chats>) -> Answer {
-    let session = chats.service.session(&session_of(&id)).await.map_err(|e| failed(&e))?;
+pub(super) async fn get(session: OwnSession, chats: web::Data<Chats>) -> Answer {
+    let session = chats.service.session(&session.id).await.map_err(|e| failed(&e))?;
     Ok(HttpResponse::Ok().json(session))
 }
 
@@ -146,8 +151,8 @@ pub(super) async fn get(_: Application, id: web::Path<String>, chats: web::Data<
 macro_rules! change {
     ($(#[$doc:meta])* $name:ident, $told:literal) => {
         $(#[$doc])*
-        pub(super) async fn $name(_: Application, id: web::Path<String>, chats: web::Data<Chats>) -> Answer {
-            chats.service.$name(&session_of(&id)).await.map_err(|e| failed(&e))?;
+        pub(super) async fn $name(session: OwnSession, chats: web::Data<Chats>) -> Answer {
+            chats.service.$name(&session.id).await.map_err(|e| failed(&e))?;
             Ok(HttpResponse::Ok().json(Done { message: $told.into() }))
         }
     };
@@ -180,14 +185,13 @@ change! {
         ("before" = Option<i64>, Query, minimum = 1, description = "`first` of the page after")),
     responses((status = 200, body = MessagesBody), Faults))]
 pub(super) async fn messages(
-    _: Application,
+    session: OwnSession,
     request: HttpRequest,
-    id: web::Path<String>,
     chats: web::Data<Chats>,
 ) -> Answer {
     let limit = params::number(&request, "limit", (1, MAX_PAGE), UNFIT)?.unwrap_or(MESSAGES);
     let before = params::number(&request, "before", (1, i64::MAX), UNFIT)?;
-    let page = chats.service.messages(&session_of(&id), before, limit).await;
+    let page = chats.service.messages(&session.id, before, limit).await;
     Ok(HttpResponse::Ok().json(page.map_err(|e| failed(&e))?))
 }
 
@@ -218,16 +222,18 @@ fn key(
     responses((status = 200, content((ChatResponse = "application/json"), (String = "text/event-stream"))),
         Faults))]
 pub(super) async fn chat(
-    _: Application,
+    session: OwnSession,
     request: HttpRequest,
-    id: web::Path<String>,
     said: ChatBody<ChatRequest>,
     chats: web::Data<Chats>,
 ) -> Answer {
-    let id = session_of(&id);
+    let OwnSession { id, asker } = session;
     let said = said.0;
     said.check(&id).map_err(|e| unfit(&e))?;
     let key = key(request.headers(), &id, &said)?;
+    if !said.context_only {
+        chats.service.check_share(&asker).await.map_err(|e| failed(&e))?;
+    }
     if said.stream {
         return streamed(chats.service.clone(), id, said, key).await;
     }

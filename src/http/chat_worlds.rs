@@ -6,11 +6,12 @@ use hearken_actors::actors::event_stream::{WatchActor, fits};
 use hearken_actors::ws_link;
 use hearken_proto::chat::{CharactersBody, CreateSnapshot, Snapshot, SnapshotsBody};
 use hearken_proto::fault::Fault;
+use hearken_proto::ids::SessionId;
 use hearken_proto::json;
 use serde_json::{Map, Value, json};
 
-use super::chat::{Chats, UNFIT, failed, session_of, unfit};
-use super::extract::Application;
+use super::chat::{Chats, UNFIT, failed, unfit};
+use super::extract::OwnSession;
 use super::fault::{Answer, Faults, Refusal, refusal};
 use super::middleware::slot_of;
 use super::params;
@@ -19,30 +20,22 @@ use super::request_identity::{body, query};
 /// Longest body of a request for a snapshot, in bytes.
 const MAX_SNAPSHOT_BYTES: usize = 4_096;
 
-async fn world(chats: &Chats, id: &str) -> Result<Map<String, Value>, Refusal> {
-    chats.service.state(&session_of(id)).await.map_err(|e| failed(&e))
+async fn world(chats: &Chats, id: &SessionId) -> Result<Map<String, Value>, Refusal> {
+    chats.service.state(id).await.map_err(|e| failed(&e))
 }
 
 /// Returns a session's world, as stored at the state server.
 #[utoipa::path(get, path = "/api/sessions/{id}/state", tag = "chat sessions", params(("id" = String, Path,)),
     responses((status = 200, body = Object), Faults))]
-pub(super) async fn state(
-    _: Application,
-    id: web::Path<String>,
-    chats: web::Data<Chats>,
-) -> Answer {
-    Ok(HttpResponse::Ok().json(world(&chats, &id).await?))
+pub(super) async fn state(session: OwnSession, chats: web::Data<Chats>) -> Answer {
+    Ok(HttpResponse::Ok().json(world(&chats, &session.id).await?))
 }
 
 /// Lists the characters in a session's world.
 #[utoipa::path(get, path = "/api/sessions/{id}/characters", tag = "chat sessions", params(("id" = String, Path,)),
     responses((status = 200, body = CharactersBody), Faults))]
-pub(super) async fn characters(
-    _: Application,
-    id: web::Path<String>,
-    chats: web::Data<Chats>,
-) -> Answer {
-    let characters = match world(&chats, &id).await?.remove("characters") {
+pub(super) async fn characters(session: OwnSession, chats: web::Data<Chats>) -> Answer {
+    let characters = match world(&chats, &session.id).await?.remove("characters") {
         Some(Value::Array(all)) => all,
         _ => Vec::new(),
     };
@@ -52,12 +45,8 @@ pub(super) async fn characters(
 /// Returns the fight in a session's world; `active` is false if there is none.
 #[utoipa::path(get, path = "/api/sessions/{id}/combat", tag = "chat sessions", params(("id" = String, Path,)),
     responses((status = 200, body = Object), Faults))]
-pub(super) async fn combat(
-    _: Application,
-    id: web::Path<String>,
-    chats: web::Data<Chats>,
-) -> Answer {
-    let combat = world(&chats, &id).await?.remove("combat").filter(Value::is_object);
+pub(super) async fn combat(session: OwnSession, chats: web::Data<Chats>) -> Answer {
+    let combat = world(&chats, &session.id).await?.remove("combat").filter(Value::is_object);
     Ok(HttpResponse::Ok().json(combat.unwrap_or_else(|| json!({ "active": false }))))
 }
 
@@ -66,8 +55,7 @@ pub(super) async fn combat(
     request_body = Option<CreateSnapshot>,
     responses((status = 201, body = Snapshot), Faults))]
 pub(super) async fn make_snapshot(
-    _: Application,
-    id: web::Path<String>,
+    session: OwnSession,
     payload: web::Payload,
     chats: web::Data<Chats>,
 ) -> Answer {
@@ -75,19 +63,16 @@ pub(super) async fn make_snapshot(
     let wanted = json::read_optional::<CreateSnapshot>(&bytes);
     let wanted = wanted.map_err(|e| unfit(&e.about("the body")))?.unwrap_or_default();
     wanted.check().map_err(|e| unfit(&e))?;
-    let made = chats.service.make_snapshot(&session_of(&id), wanted).await;
+    chats.service.check_share(&session.asker).await.map_err(|e| failed(&e))?;
+    let made = chats.service.make_snapshot(&session.id, wanted).await;
     Ok(HttpResponse::Created().json(made.map_err(|e| failed(&e))?))
 }
 
 /// Lists a session's snapshots, oldest first.
 #[utoipa::path(get, path = "/api/sessions/{id}/snapshots", tag = "chat sessions", params(("id" = String, Path,)),
     responses((status = 200, body = SnapshotsBody), Faults))]
-pub(super) async fn snapshots(
-    _: Application,
-    id: web::Path<String>,
-    chats: web::Data<Chats>,
-) -> Answer {
-    let snapshots = chats.service.snapshots(&session_of(&id)).await.map_err(|e| failed(&e))?;
+pub(super) async fn snapshots(session: OwnSession, chats: web::Data<Chats>) -> Answer {
+    let snapshots = chats.service.snapshots(&session.id).await.map_err(|e| failed(&e))?;
     Ok(HttpResponse::Ok().json(SnapshotsBody { snapshots }))
 }
 
@@ -96,21 +81,20 @@ pub(super) async fn snapshots(
     params(("id" = String, Path,), ("snapshot_id" = String, Path,)),
     responses((status = 200, body = Snapshot), Faults))]
 pub(super) async fn go_back(
-    _: Application,
+    session: OwnSession,
     path: web::Path<(String, String)>,
     chats: web::Data<Chats>,
 ) -> Answer {
-    let (id, snapshot_id) = path.into_inner();
-    let back = chats.service.restore_snapshot(&session_of(&id), &snapshot_id.to_lowercase()).await;
+    let (_, snapshot_id) = path.into_inner();
+    let back = chats.service.restore_snapshot(&session.id, &snapshot_id.to_lowercase()).await;
     Ok(HttpResponse::Ok().json(back.map_err(|e| failed(&e))?))
 }
 
 /// Opens the WebSocket of a session's events: `GET
 /// /api/sessions/{id}/ws[?types=combat.*,dice.rolled][&last_event_id=ID]`.
 pub(super) async fn watch(
-    _: Application,
+    session: OwnSession,
     request: HttpRequest,
-    id: web::Path<String>,
     payload: web::Payload,
     chats: web::Data<Chats>,
 ) -> Answer {
@@ -124,7 +108,7 @@ pub(super) async fn watch(
         ));
     }
     let service = &chats.service;
-    let session = service.session(&session_of(&id)).await.map_err(|e| failed(&e))?.id;
+    let session = service.session(&session.id).await.map_err(|e| failed(&e))?.id;
     let full = |full| refusal(Fault::Busy, &format!("watchers (`chat.max_watchers`): {full}"));
     let slot = slot_of(&request, &chats.watch_slots).map_err(full)?;
     let header = request.headers().get("last-event-id").and_then(|v| v.to_str().ok());

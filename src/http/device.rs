@@ -16,10 +16,10 @@ use hearken_proto::ids::DeviceId;
 use jiff::Timestamp;
 
 use super::AccessControl;
-use super::auth::TokenState;
+use super::device_identity::is_of;
 use super::fault::{Refusal, answer, refusal, store_failed};
 use super::middleware::slot_of;
-use super::request_identity::{Caller, bearer, given};
+use super::request_identity::{Caller, bearer, client_of, given};
 use crate::auth::TokenError;
 use crate::recorder::{Recorder, RecordingMeta};
 
@@ -70,7 +70,7 @@ pub(super) async fn connect(
     let version = given(&request, "protocol-version").and_then(|v| v.parse().ok()).unwrap_or(1);
     let meta = RecordingMeta {
         device_id: Some(caller.device_id.as_str().to_owned()),
-        client_id: Some(caller.client_id).filter(|id| !id.is_empty()),
+        client_id: Some(caller.client_id.expose().to_owned()).filter(|id| !id.is_empty()),
         framing: version,
     };
     // A connection that only plays a notice must not replace a device's connection: anybody can
@@ -104,45 +104,40 @@ async fn admit(
         // it.
         Err(_) => Caller {
             device_id: DeviceId::new(format!("unknown-{}", uuid::Uuid::new_v4().simple())),
-            client_id: given(request, "client-id").unwrap_or_default(),
+            client_id: client_of(request),
         },
         Ok(caller) => caller,
     };
     access.auth.allows(&caller.device_id)?;
     let now = Timestamp::now();
-    let standing = access.auth.standing(request, &caller, &bearer(request), now);
+    let checked = access.check_token(request, &caller, &bearer(request), now).await;
     let refused = |error: TokenError| {
         tracing::info!(device = %caller.device_id, %error, "refused a device");
         refusal(Fault::Unauthorized, &error.to_string())
     };
-    match standing {
-        TokenState::Known if !access.ota.binding => return Ok(Admitted { caller, notice: None }),
-        // An unbound device has no token.
-        TokenState::Known | TokenState::Refused(TokenError::Missing) if access.ota.binding => {}
-        TokenState::Known => return Ok(Admitted { caller, notice: None }),
-        TokenState::Refused(error) => return Err(refused(error)),
-    }
-    let known = access.store.seen(&caller.device_id, now).await.map_err(|e| store_failed(&e))?;
-    if known.is_some_and(|device| device.is_bound_as(&caller.client_id)) {
-        return match standing {
-            TokenState::Refused(error) => Err(refused(error)),
-            TokenState::Known => Ok(Admitted { caller, notice: None }),
+    let known = match checked {
+        Ok(()) if !access.ota.binding => return Ok(Admitted { caller, notice: None }),
+        // A device that waits for its code to be entered has no token.
+        Ok(()) | Err(TokenError::Missing) if access.ota.binding => {
+            access.store.seen(&caller.device_id, now).await.map_err(|e| store_failed(&e))?
+        }
+        Err(TokenError::Missing) => match access.store.device(&caller.device_id).await {
+            // Its id belongs to another client, such as its own from before it was flashed anew.
+            Ok(Some(device)) if !is_of(&device, &caller) => Some(device),
+            _ => return Err(refused(TokenError::Missing)),
+        },
+        Err(error) => return Err(refused(error)),
+        Ok(()) => None,
+    };
+    if known.is_some_and(|device| access.may_talk(&device, &caller)) {
+        return match checked {
+            Err(error) => Err(refused(error)),
+            Ok(()) => Ok(Admitted { caller, notice: None }),
         };
     }
-    let notice = Some(code_of(device_endpoint, &caller, now).await?);
+    let code = access.code_of(request, &caller, now).await?.code.unwrap_or_default();
+    let notice = Some(spoken_code(&code, device_endpoint.language));
     Ok(Admitted { caller, notice })
-}
-
-/// Returns the spoken notice for an unbound device: its code.
-async fn code_of(
-    device_endpoint: &DeviceEndpoint,
-    caller: &Caller,
-    now: Timestamp,
-) -> Result<String, Refusal> {
-    let (access, lifetime) = (&device_endpoint.access, device_endpoint.access.ota.code_lifetime);
-    let waiting = access.store.activation(&caller.device_id, &caller.client_id, lifetime, now);
-    let waiting = waiting.await.map_err(|e| store_failed(&e))?;
-    Ok(spoken_code(&waiting.code.unwrap_or_default(), device_endpoint.language))
 }
 
 /// Renders a code for speech, digit by digit.

@@ -50,7 +50,7 @@ pub(super) async fn order(
     }
 }
 
-/// Internal order that disconnects a device whose record was deleted; not available over the API.
+/// Internal order that disconnects a device whose tokens were revoked; not available over the API.
 const FORGET: &str = " forget";
 
 /// Order as requested: name and parameters.
@@ -71,8 +71,8 @@ impl Wanted {
     }
 }
 
-/// Disconnects a device whose record was deleted, if it is connected.
-pub(super) async fn forgotten(
+/// Disconnects a device whose tokens were revoked, if it is connected.
+pub(super) async fn revoked(
     cluster: &Cluster,
     device_endpoint: &DeviceEndpoint,
     id: &DeviceId,

@@ -64,7 +64,6 @@ impl Guesses {
 #[derive(Serialize)]
 struct Shown {
     device_id: String,
-    client_id: String,
     name: String,
     board: String,
     chip: String,
@@ -85,7 +84,6 @@ impl Shown {
     fn stored(device: Device, connected: Option<&SessionId>) -> Self {
         Self {
             device_id: device.device_id.as_str().to_owned(),
-            client_id: device.client_id,
             name: device.name,
             board: device.board,
             chip: device.chip,
@@ -105,7 +103,6 @@ impl Shown {
     fn stranger(device_id: &str, session_id: &SessionId) -> Self {
         Self {
             device_id: device_id.to_owned(),
-            client_id: String::new(),
             name: String::new(),
             board: String::new(),
             chip: String::new(),
@@ -214,6 +211,8 @@ pub(super) async fn bind(
     _: Operator,
     asked: JsonBody<Bind>,
     access: web::Data<AccessControl>,
+    device_endpoint: web::Data<DeviceEndpoint>,
+    cluster: web::Data<Cluster>,
 ) -> Answer {
     let name = asked.0.name.as_deref().map(name_of).transpose()?;
     if !access.guesses.may_try(Instant::now()) {
@@ -226,6 +225,8 @@ pub(super) async fn bind(
         return Err(refusal(Fault::NotFound, "no device waits with this code"));
     };
     tracing::info!(device = %device.device_id, "bound a device");
+    // A connection under this id belongs to the client that had it before.
+    disconnect(&cluster, &device_endpoint, &device.device_id).await?;
     Ok(HttpResponse::Ok().json(Shown::stored(device, None)))
 }
 
@@ -330,15 +331,25 @@ pub(super) async fn forget(
     api: web::Data<ToolsApi>,
 ) -> Answer {
     let id = id_of(&id);
-    if !access.store.forget(&id).await.map_err(|e| store_failed(&e))? {
+    if !access.store.forget(&id, Timestamp::now()).await.map_err(|e| store_failed(&e))? {
         return Err(no_such_device());
     }
     api.registry.forget(&id);
     tracing::info!(device = %id, "deleted a device");
-    if let Err(error) = device_orders::forgotten(&cluster, &device_endpoint, &id).await? {
-        tracing::debug!(%error, "cannot disconnect a deleted device");
-    }
+    disconnect(&cluster, &device_endpoint, &id).await?;
     Ok(HttpResponse::NoContent().finish())
+}
+
+/// Ends the connection of a device whose tokens were revoked, at whichever instance it is.
+async fn disconnect(
+    cluster: &Cluster,
+    device_endpoint: &DeviceEndpoint,
+    id: &DeviceId,
+) -> Result<(), Refusal> {
+    if let Err(error) = device_orders::revoked(cluster, device_endpoint, id).await? {
+        tracing::debug!(%error, "no connection of a device had to be ended");
+    }
+    Ok(())
 }
 
 /// Body of the request to provision a key.

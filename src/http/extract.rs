@@ -6,11 +6,16 @@ use std::future::{Ready, ready};
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest, web};
 use futures_util::future::LocalBoxFuture;
+use hearken_actors::chat::Asker;
 use hearken_proto::fault::Fault;
+use hearken_proto::ids::SessionId;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::chat::UNFIT;
+use super::auth::Admission;
+use super::chat::{UNFIT, failed, session_of};
 use super::fault::{Refusal, refusal};
+use super::middleware::owner_of;
 use super::request_identity::json_or;
 use super::{AccessControl, Admin, Chats};
 use crate::admin::sessions::Administrator;
@@ -22,7 +27,20 @@ pub(super) struct Operator;
 pub(super) struct Near;
 
 /// Application that may use chat sessions.
-pub(super) struct Application;
+pub(super) struct Application(pub(super) Asker);
+
+/// Session that the address names, of an application that may use it. Every route of one session
+/// takes its id from here.
+pub(super) struct OwnSession {
+    pub(super) id: SessionId,
+    pub(super) asker: Asker,
+}
+
+/// Part of the addresses of one session.
+#[derive(Deserialize)]
+struct SessionPath {
+    id: String,
+}
 
 /// Session of an administrator who is logged in.
 pub(super) struct AdminSession(pub(super) Administrator);
@@ -58,22 +76,47 @@ impl FromRequest for Application {
     type Future = Ready<Result<Self, Refusal>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        let checked = || {
-            let chats = state::<Chats>(request)?;
-            let admitted = state::<AccessControl>(request)?.auth.face(request, &chats.face);
-            admitted.map_err(|missing| refusal(Fault::Unauthorized, &missing))
-        };
-        ready(checked().map(|()| Self))
+        ready(asker(request).map(Self))
+    }
+}
+
+/// Returns who asks about chat sessions.
+fn asker(request: &HttpRequest) -> Result<Asker, Refusal> {
+    let chats = state::<Chats>(request)?;
+    let admitted = state::<AccessControl>(request)?.auth.face(request, &chats.face);
+    let admitted = admitted.map_err(|missing| refusal(Fault::Unauthorized, &missing))?;
+    Ok(match admitted {
+        Admission::Anybody => Asker::Anybody,
+        Admission::Credential => Asker::Credential,
+        Admission::Client => Asker::Client(owner_of(request)),
+    })
+}
+
+impl FromRequest for OwnSession {
+    type Error = Refusal;
+    type Future = LocalBoxFuture<'static, Result<Self, Refusal>>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
+        let path = web::Path::<SessionPath>::from_request(request, payload);
+        let request = request.clone();
+        Box::pin(async move {
+            let asker = asker(&request)?;
+            let path = path.await.map_err(|error| refusal(UNFIT, &error.to_string()))?;
+            let id = session_of(&path.id);
+            let admitted = state::<Chats>(&request)?.service.admit(&asker, &id).await;
+            admitted.map_err(|error| failed(&error))?;
+            Ok(Self { id, asker })
+        })
     }
 }
 
 impl FromRequest for AdminSession {
     type Error = Refusal;
-    type Future = Ready<Result<Self, Refusal>>;
+    type Future = LocalBoxFuture<'static, Result<Self, Refusal>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        let admin = state::<Admin>(request);
-        ready(admin.and_then(|admin| admin.verified(request)).map(Self))
+        let request = request.clone();
+        Box::pin(async move { state::<Admin>(&request)?.verified(&request).await.map(Self) })
     }
 }
 

@@ -61,7 +61,7 @@ pub fn ota_report(bytes: &[u8]) {
     for (text, most) in [
         // Lower case may be up to three characters for one.
         (id, 3 * MAX_ID_CHARS),
-        (&report.client_id, MAX_ID_CHARS),
+        (report.client_id.expose(), MAX_ID_CHARS),
         (&report.board, MAX_REPORT_CHARS),
         (&report.chip, MAX_REPORT_CHARS),
         (&report.serial_number, MAX_REPORT_CHARS),

@@ -1,7 +1,6 @@
 //! Our own tools for LiteMCP clients, one address per tool: over WebSocket, and over HTTP with
 //! `GET` for the description and `POST` for a call. Not for the contents of messages.
 
-use std::future::{Ready, ready};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +9,7 @@ use actix_web::http::StatusCode;
 use actix_web::http::header::UPGRADE;
 use actix_web::web::{self, ServiceConfig};
 use actix_web::{FromRequest, HttpRequest, HttpResponse};
+use futures_util::future::LocalBoxFuture;
 use hearken_actors::ports::{ToolError, ToolSource};
 use hearken_actors::slots::Slots;
 use hearken_actors::ws_link::SharedBudget;
@@ -76,17 +76,17 @@ struct OfferedTool(LiteMcpServer);
 
 impl FromRequest for OfferedTool {
     type Error = Refusal;
-    type Future = Ready<Result<Self, Refusal>>;
+    type Future = LocalBoxFuture<'static, Result<Self, Refusal>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        let found = || {
-            let access = state::<AccessControl>(request)?;
-            access.auth.tool_user(request, &TOKEN_HEADERS, Timestamp::now())?;
+        let request = request.clone();
+        Box::pin(async move {
+            let access = state::<AccessControl>(&request)?;
+            access.tool_user(&request, &TOKEN_HEADERS, Timestamp::now()).await?;
             let name = request.match_info().query("tool");
-            let found = LiteMcpServer::find(&state::<LiteMcp>(request)?.sources, name);
-            found.ok_or_else(|| refusal(Fault::NotFound, "there is no tool of this name"))
-        };
-        ready(found().map(Self))
+            let found = LiteMcpServer::find(&state::<LiteMcp>(&request)?.sources, name);
+            found.map(Self).ok_or_else(|| refusal(Fault::NotFound, "there is no tool of this name"))
+        })
     }
 }
 

@@ -35,6 +35,7 @@ use self::traffic::Traffic;
 use super::fault::answer;
 use super::held_body::hold;
 use super::kept_connections::counted;
+use super::peer;
 use crate::config::HttpConfig;
 
 /// Header of a request's id, in both directions.
@@ -122,6 +123,17 @@ pub(super) fn middleware_state(request: &HttpRequest) -> Option<&MiddlewareState
 pub(super) fn slot_of(request: &HttpRequest, slots: &Slots) -> Result<Slot, NoSlot> {
     let state = middleware_state(request);
     slots.take(state.and_then(|state| state.limited_address_of(request)).as_deref())
+}
+
+/// Returns the address of a request's client, as a key under which it is counted.
+pub(super) fn address_of(request: &HttpRequest) -> String {
+    middleware_state(request).map(|state| state.address_of(request)).unwrap_or_default()
+}
+
+/// Returns the name under which a client without a credential owns what it creates.
+pub(super) fn owner_of(request: &HttpRequest) -> String {
+    let trust_proxy = middleware_state(request).is_some_and(|state| state.limits.trust_proxy());
+    peer::owner_of(request, trust_proxy)
 }
 
 /// Wraps an application in this middleware.

@@ -28,7 +28,7 @@ use super::AccessControl;
 use super::auth::Face;
 use super::extract::state;
 use super::fault::{Answer, Refusal, refusals};
-use super::middleware::middleware_state;
+use super::middleware::{address_of, middleware_state};
 use super::request_identity::{body, session_of};
 use crate::museum::{Museum, MuseumError};
 
@@ -131,10 +131,10 @@ impl MuseumClients {
         let Some(limit) = &self.limit else { return Ok(()) };
         // A session id in a header can be invented: it is a client only if an application vouches
         // for it.
-        let client = match (session, middleware_state(request)) {
-            (Some(id), Some(state)) if state.is_trusted(request) => format!("session {id}"),
-            (_, Some(state)) => state.address_of(request),
-            (_, None) => String::new(),
+        let trusted = middleware_state(request).is_some_and(|state| state.is_trusted(request));
+        let client = match session.filter(|_| trusted) {
+            Some(id) => format!("session {id}"),
+            None => address_of(request),
         };
         limit.take(&client).await.map_err(|wait| {
             let msg = "请求过于频繁，请稍后再试 (RATE_LIMITED)";

@@ -10,14 +10,16 @@ use std::time::Duration;
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_proto::fault::Fault;
-use hearken_store::{Activation, Device, DeviceReport};
+use hearken_store::{Activation, ClientRule, Device, DeviceReport};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use url::Url;
 
+use super::device_identity::Boot;
 use super::fault::{Answer, Refusal, refusal, store_failed};
+use super::middleware::address_of;
 use super::request_identity::{Caller, body, given, reached_at, tidy};
 use super::{AccessControl, firmware};
 use crate::auth::answers_challenge;
@@ -118,6 +120,7 @@ pub(super) fn report(request: &HttpRequest, caller: &Caller, body: &[u8]) -> Dev
     DeviceReport {
         device_id: caller.device_id.clone(),
         client_id: caller.client_id.clone(),
+        address: address_of(request),
         board,
         chip: text("/chip_model_name").unwrap_or_default(),
         serial_number: given(request, "serial-number").unwrap_or_default(),
@@ -137,20 +140,25 @@ pub(super) async fn check(
     access.auth.allows(&caller.device_id)?;
     let report = report(&request, &caller, &body);
     let now = Timestamp::now();
-    let activation = if access.ota.binding {
-        wait_to_be_bound(&access, &caller, &report, now).await?
+    let boot = if access.ota.binding || access.auth.needs_token(&request) {
+        access.boot(&request, &caller, &report, now).await?
     } else {
         note(&access, &report, now).await;
-        None
-    };
-    let token = match &activation {
-        Some(_) => String::new(),
-        None => access.auth.mint(&request, &caller, now),
+        Boot::Admitted(String::new())
     };
     let mut answer = json!({
         "server_time": access.ota.time(now),
-        "websocket": {"url": access.ota.websocket_at(&reached), "token": token, "version": 1},
+        "websocket": {"url": access.ota.websocket_at(&reached), "version": 1},
     });
+    let (token, activation) = match boot {
+        Boot::Admitted(token) => (Some(token), None),
+        Boot::Waiting(activation) => (Some(String::new()), Some(activation)),
+        // Firmware keeps what an answer does not name.
+        Boot::Unknown => (None, None),
+    };
+    if let Some(token) = token {
+        answer["websocket"]["token"] = token.into();
+    }
     if let Some(firmware) = firmware_for(&access, &report, &reached).await {
         answer["firmware"] = firmware;
     }
@@ -166,25 +174,9 @@ pub(super) async fn check(
     Ok(HttpResponse::Ok().json(answer))
 }
 
-/// Returns the pending activation of a device; `None` if it is bound.
-async fn wait_to_be_bound(
-    access: &AccessControl,
-    caller: &Caller,
-    report: &DeviceReport,
-    now: Timestamp,
-) -> Result<Option<Activation>, Refusal> {
-    let device = access.store.report(report, now).await.map_err(|e| store_failed(&e))?;
-    if device.is_bound_as(&caller.client_id) {
-        return Ok(None);
-    }
-    let lifetime = access.ota.code_lifetime;
-    let waiting = access.store.activation(&caller.device_id, &caller.client_id, lifetime, now);
-    waiting.await.map(Some).map_err(|e| store_failed(&e))
-}
-
 /// Records the device's contact. Errors of the store are only logged: the device works without it.
 async fn note(access: &AccessControl, report: &DeviceReport, now: Timestamp) {
-    match tokio::time::timeout(NOTING, access.store.report(report, now)).await {
+    match tokio::time::timeout(NOTING, access.store.report(report, ClientRule::Latest, now)).await {
         Ok(Ok(_)) => {}
         Ok(Err(error)) => tracing::warn!(%error, "cannot record the contact of a device"),
         Err(_) => tracing::warn!(
@@ -244,16 +236,21 @@ pub(super) async fn activate(
     if proof.algorithm.as_deref().is_some_and(|name| name != "hmac-sha256") {
         return Err(refusal(Fault::BadRequest, "the algorithm must be hmac-sha256"));
     }
-    if !access.ota.binding {
-        return Ok(HttpResponse::Ok().json(json!({"message": "success"})));
+    let done = || HttpResponse::Ok().json(json!({"message": "success"}));
+    if !access.ota.binding && !access.auth.needs_token(&request) {
+        return Ok(done());
     }
     let device = access.store.device(&caller.device_id).await.map_err(|e| store_failed(&e))?;
     let Some(device) = device else {
         return Err(refusal(Fault::NotFound, "no such device: it asks /xiaozhi/ota/ first"));
     };
+    let may_talk = access.may_talk(&device, &caller);
+    if may_talk && !access.ota.binding {
+        return Ok(done());
+    }
     let proven = proves_itself(&access, &caller, &device, &proof).await?;
-    if proven && device.is_bound_as(&caller.client_id) {
-        return Ok(HttpResponse::Ok().json(json!({"message": "success"})));
+    if proven && may_talk {
+        return Ok(done());
     }
     Ok(HttpResponse::Accepted().json(json!({"message": "waiting to be bound"})))
 }

@@ -1,6 +1,7 @@
-//! Where a request comes from: this machine, its network, or elsewhere. Not for who sends it.
+//! Where a request comes from: its place, which is this machine, its network or elsewhere, and the
+//! address under which its client is counted. Not for who sends it.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use actix_web::HttpRequest;
 
@@ -16,6 +17,9 @@ const FORWARDING: [&str; 9] = [
     "cf-connecting-ip",
     "via",
 ];
+
+/// Name of the clients on this machine, which are not told apart.
+const MACHINE: &str = "machine";
 
 /// Place of a request's sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +50,40 @@ impl Peer {
             IpAddr::V6(v6) if v6.is_unique_local() || v6.is_unicast_link_local() => Self::Network,
             _ => Self::Elsewhere,
         }
+    }
+}
+
+/// Returns the address of a client: behind a trusted proxy the last address in the proxy's header,
+/// which the proxy itself has seen. An IPv6 client is its /64 network, of which it has all
+/// addresses.
+pub(super) fn address_of(request: &HttpRequest, trust_proxy: bool) -> String {
+    let forwarded = request.headers().get_all("x-forwarded-for").last().filter(|_| trust_proxy);
+    let forwarded = forwarded.and_then(|v| v.to_str().ok()?.rsplit(',').next().map(str::trim));
+    let forwarded = forwarded.filter(|address| !address.is_empty() && address.len() <= 64);
+    match forwarded.map(|address| (address, address.parse())) {
+        Some((_, Ok(address))) => format!("address {}", network_of(address)),
+        Some((name, Err(_))) => format!("address {name}"),
+        None => match request.peer_addr() {
+            Some(peer) => format!("address {}", network_of(peer.ip())),
+            None => "address".into(),
+        },
+    }
+}
+
+/// Returns the name under which a client without a credential owns what it creates: this machine, or
+/// its address.
+pub(super) fn owner_of(request: &HttpRequest, trust_proxy: bool) -> String {
+    match Peer::of(request) {
+        Peer::Machine => MACHINE.into(),
+        Peer::Network | Peer::Elsewhere => address_of(request, trust_proxy),
+    }
+}
+
+/// Returns an address without the part that its owner chooses freely.
+pub fn network_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
+        v4 @ IpAddr::V4(_) => v4,
     }
 }
 
@@ -90,5 +128,31 @@ mod tests {
             assert_eq!(Peer::of(&forwarded), Peer::Elsewhere, "{name}");
         }
         assert_eq!(Peer::of(&TestRequest::default().to_http_request()), Peer::Elsewhere);
+    }
+
+    fn request(from: &str, headers: &[(&'static str, &str)]) -> HttpRequest {
+        let request = TestRequest::default().peer_addr(format!("{from}:1").parse().unwrap());
+        let with = |request: TestRequest, (name, value): &(_, _)| {
+            TestRequest::insert_header(request, (*name, *value))
+        };
+        headers.iter().fold(request, with).to_http_request()
+    }
+
+    #[test]
+    fn an_address_is_what_its_owner_cannot_choose() {
+        let forwarded = [("x-forwarded-for", "203.0.113.1, 198.51.100.2")];
+        let forwarded = request("192.0.2.7", &forwarded);
+        assert_eq!(address_of(&forwarded, false), "address 192.0.2.7");
+        assert_eq!(address_of(&forwarded, true), "address 198.51.100.2");
+        for (from, address) in [
+            ("[2001:db8::1]", "address 2001:db8::"),
+            ("[2001:db8::ffff:1:2:3]", "address 2001:db8::"),
+            ("[2001:db8:0:1::1]", "address 2001:db8:0:1::"),
+            ("[::ffff:192.0.2.7]", "address 192.0.2.7"),
+        ] {
+            assert_eq!(address_of(&request(from, &[]), false), address, "{from}");
+        }
+        let forwarded = [("x-forwarded-for", "2001:db8::2")];
+        assert_eq!(address_of(&request("192.0.2.7", &forwarded), true), "address 2001:db8::");
     }
 }

@@ -45,10 +45,11 @@ pub(super) fn tidy(text: &str, max_chars: usize) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// Calling device: lower-case id, and client id, empty if there is none.
+/// Calling device: lower-case id, and client id, empty if there is none. Who knows both can ask for
+/// the device's token.
 pub(super) struct Caller {
     pub(super) device_id: DeviceId,
-    pub(super) client_id: String,
+    pub(super) client_id: Secret,
 }
 
 impl Caller {
@@ -63,9 +64,14 @@ impl Caller {
         if device_id.contains('|') {
             return Err(refusal(Fault::BadRequest, "a Device-Id holds no `|`"));
         }
-        let client_id = given(request, "client-id").unwrap_or_default();
-        Ok(Self { device_id: DeviceId::new(device_id.to_lowercase()), client_id })
+        let device_id = DeviceId::new(device_id.to_lowercase());
+        Ok(Self { device_id, client_id: client_of(request) })
     }
+}
+
+/// Returns the client id; empty if there is none.
+pub(super) fn client_of(request: &HttpRequest) -> Secret {
+    Secret::new(given(request, "client-id").unwrap_or_default())
 }
 
 /// Returns the bearer token: from `Authorization`, with or without its scheme, or from the query

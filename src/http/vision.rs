@@ -9,9 +9,11 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use bytes::Bytes;
 use futures_util::stream;
 use hearken_proto::fault::Fault;
+use hearken_tool_sources::TokenReadError;
 use multer::{Constraints, Multipart, SizeLimit};
 use serde_json::json;
 
+use super::AccessControl;
 use super::fault::{Answer, Refusal, refusal};
 use super::middleware::slot_of;
 use super::request_identity::{Caller, bearer};
@@ -36,11 +38,14 @@ pub(super) async fn explain(
     request: HttpRequest,
     payload: web::Payload,
     api: web::Data<ToolsApi>,
+    access: web::Data<AccessControl>,
 ) -> Answer {
     let caller = Caller::from_request(&request)?;
-    api.cameras
-        .check(&bearer(&request), caller.device_id.as_str())
-        .map_err(|error| refusal(Fault::Unauthorized, &error.to_string()))?;
+    let refused = |error: TokenReadError| refusal(Fault::Unauthorized, &error.to_string());
+    let made = api.cameras.check(&bearer(&request), caller.device_id.as_str()).map_err(refused)?;
+    if access.has_revoked(&caller.device_id, made).await {
+        return Err(refused(TokenReadError::Revoked));
+    }
     let full = |full| refusal(Fault::Busy, &format!("pictures at once: {full}"));
     let _slot = slot_of(&request, &api.pictures).map_err(full)?;
     let body = read(payload).await?;

@@ -43,7 +43,7 @@ async fn a_person_makes_checks_backs_up_and_restores_a_store() {
     assert_eq!(run(&one, &["check"]).await, (Some(0), empty, String::new()));
 
     let store = SqlStore::file(&one.join("hearken.db")).unwrap();
-    store.create(&session("a")).await.unwrap();
+    store.create(&session("a"), "").await.unwrap();
     store.keep_turn(&turn("a", 0, 1, &["hello", "hi"])).await.unwrap();
     let rows = "2 chat_messages, 4 chat_people, 1 chat_sessions";
     std::fs::write(&file, "of yesterday").unwrap();
@@ -84,7 +84,7 @@ async fn what_is_wrong_is_told_with_its_file_and_line() {
     assert!(told.contains("cannot write"), "{told}");
 
     let store = SqlStore::file(&folder.path().join("hearken.db")).unwrap();
-    store.create(&session("a")).await.unwrap();
+    store.create(&session("a"), "").await.unwrap();
     store.keep_turn(&turn("a", 0, 1, &["hello", "hi"])).await.unwrap();
     assert!(store.session(&SessionId::new("a")).await.unwrap().is_some());
     let url = format!("sqlite://{}", folder.path().join("hearken.db").display());

@@ -5,9 +5,10 @@
 //! that has called a tool runs to its end, even if its client leaves. Not for HTTP, nor for storing
 //! sessions, states and events.
 //!
-//! Reading order: this file, [`turns`], `running`, `context`, `api_output`, `held_calls`, `state_tools`,
-//! `rolls`, `budget`, [`sessions`], `snapshots`.
+//! Reading order: this file, [`turns`], `running`, `context`, `api_output`, `held_calls`,
+//! `state_tools`, `rolls`, `budget`, [`sessions`], `access`, `snapshots`.
 
+mod access;
 mod api_output;
 mod budget;
 mod context;
@@ -34,6 +35,7 @@ use crate::ports::{
 use crate::reloadable::Reloadable;
 use crate::tasks::{NotBegun, Tasks};
 
+pub use access::Asker;
 pub use api_output::ChatPiece;
 pub use held_calls::HeldCalls;
 pub use settings::ChatSettings;
@@ -77,6 +79,9 @@ pub enum ChatError {
     /// The status of the session or request does not allow this.
     #[error("{0}")]
     Status(String),
+    /// A client without a credential has stored all that it may.
+    #[error("{0}")]
+    ShareUsed(String),
     /// Another request about the session takes too long.
     #[error("another request about this session is being carried out")]
     Busy,
@@ -115,6 +120,7 @@ impl ChatError {
         match self {
             Self::SessionNotFound(_) => Fault::SessionNotFound,
             Self::Status(_) => Fault::Conflict,
+            Self::ShareUsed(_) => Fault::InvalidRequest,
             Self::Busy | Self::Full(NotBegun::Full) => Fault::Busy,
             Self::Overtaken => Fault::VersionConflict,
             Self::TooManyRounds(_) => Fault::MaxIterations,

@@ -1,25 +1,42 @@
 //! Management of chat sessions: creates, lists, archives, deletes, restores and purges them, and
 //! reads their states. Not for messages, nor for snapshots.
 
+use std::time::Duration;
+
 use hearken_proto::chat::{ChatSession, ChatStatus, CreateSession, MessagesBody};
 use hearken_proto::ids::SessionId;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::state_tools::empty_state;
-use super::{ChatError, ChatService};
+use super::{Asker, ChatError, ChatService};
 use crate::ports::{SessionFilter, SessionPage, StateError};
 use crate::wall_clock::now;
 
 /// Number of sessions that one round of purging reads.
 const PURGED_AT_ONCE: u32 = 100;
 
+/// Sessions that are removed by their age.
+#[derive(Clone, Copy)]
+enum Sweep {
+    /// Those that were not used.
+    Unused,
+    /// Those that were deleted.
+    Deleted,
+}
+
 impl ChatService {
-    /// Creates a session from a validated request, and its state.
+    /// Creates a session from a validated request, and its state. It belongs to the asker.
     ///
     /// # Errors
-    /// Returns an error if the store or the state server failed. Nothing is created then.
-    pub async fn create(&self, wanted: CreateSession) -> Result<ChatSession, ChatError> {
+    /// Returns an error if the asker may store nothing more, or the store or the state server
+    /// failed. Nothing is created then.
+    pub async fn create(
+        &self,
+        wanted: CreateSession,
+        asker: &Asker,
+    ) -> Result<ChatSession, ChatError> {
+        self.check_share(asker).await?;
         let at = now();
         let session = ChatSession {
             id: SessionId::new(uuid::Uuid::now_v7().to_string()),
@@ -38,7 +55,7 @@ impl ChatService {
         if let Some(state) = &self.state {
             state.create(&session.id, &session.name).await.map_err(ChatError::State)?;
         }
-        if let Err(error) = self.store.create(&session).await {
+        if let Err(error) = self.store.create(&session, asker.owner()).await {
             self.delete_state(&session.id).await;
             return Err(error.into());
         }
@@ -55,12 +72,17 @@ impl ChatService {
         there.ok_or_else(|| ChatError::SessionNotFound(id.clone()))
     }
 
-    /// Returns the sessions that match the filter.
+    /// Returns the sessions that match the filter; to a client without a credential only its own.
     ///
     /// # Errors
     /// Returns an error if the store failed.
-    pub async fn sessions(&self, filter: &SessionFilter) -> Result<SessionPage, ChatError> {
-        Ok(self.store.sessions(filter).await?)
+    pub async fn sessions(
+        &self,
+        filter: SessionFilter,
+        asker: &Asker,
+    ) -> Result<SessionPage, ChatError> {
+        let filter = SessionFilter { owner: asker.client().map(str::to_owned), ..filter };
+        Ok(self.store.sessions(&filter).await?)
     }
 
     /// Deletes a session. It can be restored until it is purged, therefore its state is kept until
@@ -147,49 +169,94 @@ impl ChatService {
         })
     }
 
-    /// Purges sessions that were deleted long ago, with their states. Never returns.
+    /// Deletes sessions that were not used for long, and purges those that were deleted long ago,
+    /// with their states. Never returns.
     pub async fn keep_purging(&self) {
         let mut ticks = tokio::time::interval(self.settings.get().purge_every);
         loop {
             ticks.tick().await;
-            if let Err(error) = self.purge().await {
-                let cause = std::error::Error::source(&error).map(ToString::to_string);
-                tracing::warn!(%error, cause, "cannot purge deleted sessions");
+            for swept in [self.delete_unused().await, self.purge().await] {
+                if let Err(error) = swept {
+                    let cause = std::error::Error::source(&error).map(ToString::to_string);
+                    tracing::warn!(%error, cause, "cannot purge old sessions");
+                }
             }
         }
     }
 
-    /// Purges sessions that were deleted long ago, and returns their number. A session that cannot
-    /// be purged is tried again the next time.
+    /// Deletes sessions that were not used for long, and returns their number. They can be restored
+    /// as others.
+    ///
+    /// # Errors
+    /// Returns an error if the store failed.
+    pub async fn delete_unused(&self) -> Result<usize, ChatError> {
+        let retention = self.settings.get().retention;
+        if retention.is_zero() {
+            return Ok(0);
+        }
+        self.sweep(Sweep::Unused, retention).await
+    }
+
+    /// Purges sessions that were deleted long ago, and returns their number.
     ///
     /// # Errors
     /// Returns an error if the store failed.
     pub async fn purge(&self) -> Result<usize, ChatError> {
-        let Ok(before) = now().checked_sub(self.settings.get().purge_after) else { return Ok(0) };
-        let (mut purged, mut left) = (0, 0);
+        self.sweep(Sweep::Deleted, self.settings.get().purge_after).await
+    }
+
+    /// Removes sessions of an age, a few at a time. A session that cannot be removed is tried again
+    /// the next time.
+    async fn sweep(&self, kind: Sweep, age: Duration) -> Result<usize, ChatError> {
+        let Ok(before) = now().checked_sub(age) else { return Ok(0) };
+        let (mut swept, mut left) = (0, 0);
         loop {
-            let ids = self.store.purgeable(before, left, PURGED_AT_ONCE).await?;
+            let ids = match kind {
+                Sweep::Unused => self.store.unused(before, left, PURGED_AT_ONCE).await?,
+                Sweep::Deleted => self.store.purgeable(before, left, PURGED_AT_ONCE).await?,
+            };
             let last = ids.len() < PURGED_AT_ONCE as usize;
             for id in ids {
-                match self.forget(&id, before).await {
-                    Ok(true) => purged += 1,
+                let removed = match kind {
+                    Sweep::Unused => self.delete_if_unused(&id, before).await,
+                    Sweep::Deleted => self.forget(&id, before).await,
+                };
+                match removed {
+                    Ok(true) => swept += 1,
                     Ok(false) => {}
                     Err(error @ ChatError::Store(_)) => return Err(error),
                     Err(error) => {
-                        tracing::warn!(%error, session = %id, "cannot purge a deleted session; trying again later");
+                        tracing::warn!(%error, session = %id, "cannot purge an old session; trying again later");
                         left += 1;
                     }
                 }
             }
             if last {
-                return Ok(purged);
+                return Ok(swept);
             }
         }
     }
 
+    /// Deletes a session that was used last before this time.
+    async fn delete_if_unused(&self, id: &SessionId, before: Timestamp) -> Result<bool, ChatError> {
+        let _lock = self.lock(id).await?;
+        let session = self.store.session(id).await?;
+        let is_old = |s: &ChatSession| s.last_access_at < before;
+        if !session.as_ref().is_some_and(is_old) {
+            return Ok(false);
+        }
+        let kept = [ChatStatus::Active, ChatStatus::Archived];
+        let deleted = self.store.set_status(id, &kept, ChatStatus::Deleted, now()).await?;
+        Ok(deleted.is_some())
+    }
+
     /// Purges a session and its state, if it is still deleted and was changed last before this
     /// time.
-    async fn forget(&self, id: &SessionId, before: Timestamp) -> Result<bool, ChatError> {
+    pub(super) async fn forget(
+        &self,
+        id: &SessionId,
+        before: Timestamp,
+    ) -> Result<bool, ChatError> {
         let _lock = self.lock(id).await?;
         let session = self.store.session(id).await?;
         let is_old = |s: &ChatSession| s.status == ChatStatus::Deleted && s.updated_at < before;

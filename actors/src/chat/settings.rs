@@ -70,6 +70,13 @@ pub struct ChatSettings {
     /// Time after which deleted sessions are purged.
     #[serde(rename = "purge_after_days", with = "days")]
     pub purge_after: Duration,
+    /// Time without use after which a session is deleted; zero to keep it.
+    #[serde(rename = "retention_days", with = "days")]
+    pub retention: Duration,
+    /// Most sessions that clients at one address create without a token.
+    pub max_sessions_per_address: u64,
+    /// Most bytes that these sessions store.
+    pub max_bytes_per_address: u64,
     /// Interval at which deleted sessions are purged; not a key.
     #[serde(skip)]
     pub purge_every: Duration,
@@ -98,6 +105,9 @@ impl Default for ChatSettings {
             ping_every: Duration::from_secs(30),
             dead_after: Duration::from_secs(60),
             purge_after: Duration::from_secs(30 * 86_400),
+            retention: Duration::from_secs(365 * 86_400),
+            max_sessions_per_address: 1_000,
+            max_bytes_per_address: 64 << 20,
             purge_every: Duration::from_secs(3_600),
             server_tools: true,
             tools: ToolSettings::default(),

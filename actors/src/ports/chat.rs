@@ -14,6 +14,8 @@ use super::BoxError;
 pub struct SessionFilter {
     /// Only sessions of this person: as creator, game master or player.
     pub user_id: Option<String>,
+    /// Only sessions of this owner.
+    pub owner: Option<String>,
     /// Only sessions with this status. `None` for all except deleted ones.
     pub status: Option<ChatStatus>,
     /// Number of sessions to skip.
@@ -29,6 +31,15 @@ pub struct SessionPage {
     pub sessions: Vec<ChatSession>,
     /// Total number of sessions that match the filter.
     pub total: u64,
+}
+
+/// What one owner has stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StorageUsage {
+    /// Number of sessions, with deleted ones.
+    pub sessions: u64,
+    /// Size of what their turns and snapshots have stored, in bytes.
+    pub bytes: u64,
 }
 
 /// Stored message. Messages of a session are numbered from 1, without gaps.
@@ -96,8 +107,17 @@ pub enum StoreOutcome {
 /// caller supplies times, for tests.
 #[async_trait]
 pub trait ChatStore: Send + Sync {
-    /// Stores a new session.
-    async fn create(&self, session: &ChatSession) -> Result<(), BoxError>;
+    /// Stores a new session of this owner; empty for nobody.
+    async fn create(&self, session: &ChatSession, owner: &str) -> Result<(), BoxError>;
+
+    /// Returns the owner of a session, also of a deleted one; empty for nobody.
+    async fn owner(&self, id: &SessionId) -> Result<Option<String>, BoxError>;
+
+    /// Returns what an owner has stored.
+    async fn usage(&self, owner: &str) -> Result<StorageUsage, BoxError>;
+
+    /// Returns the session of an owner that was deleted first.
+    async fn oldest_deleted(&self, owner: &str) -> Result<Option<SessionId>, BoxError>;
 
     /// Returns a session, also a deleted one.
     async fn session(&self, id: &SessionId) -> Result<Option<ChatSession>, BoxError>;
@@ -114,6 +134,15 @@ pub trait ChatStore: Send + Sync {
         to: ChatStatus,
         at: Timestamp,
     ) -> Result<Option<ChatSession>, BoxError>;
+
+    /// Returns sessions that are not deleted and were used last before this time, the oldest first.
+    /// Skips `offset` sessions.
+    async fn unused(
+        &self,
+        before: Timestamp,
+        offset: u32,
+        limit: u32,
+    ) -> Result<Vec<SessionId>, BoxError>;
 
     /// Returns sessions that were deleted before this time, oldest first. Skips `offset` sessions.
     async fn purgeable(

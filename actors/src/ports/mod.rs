@@ -28,7 +28,7 @@ pub mod tts;
 pub use asr::{Asr, AsrStream, Transcript, UtteranceSpec};
 pub use chat::{
     ChatStore, KeptMessage, KeptTurn, KnownRequest, RequestKey, SessionFilter, SessionPage,
-    StoreOutcome,
+    StorageUsage, StoreOutcome,
 };
 pub use error::{BoxError, ProviderError, ProviderErrorKind};
 pub use events::{EventBus, KEPT_EVENTS, Watch};

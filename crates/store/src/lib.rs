@@ -27,25 +27,32 @@ pub use check::CheckReport;
 pub use config::StoreConfig;
 pub use error::{StoreError, StoreErrorKind};
 pub use museum::{MuseumSession, MuseumStore};
-pub use settings::{AuditEntry, SettingsStore};
+pub use settings::{AuditEntry, MAX_AUDIT_ENTRIES, SettingsStore};
 pub use sql::{FILE_NAME, SqlStore};
 pub use tools::{KeptPin, KeptServer, ToolStore};
 
-/// Most stored devices that nobody bound, named or configured. Beyond, those not seen for the
-/// longest time are deleted.
+/// Most stored devices that nobody bound, named or configured. Beyond, those of the address with the
+/// most are deleted, not seen for the longest time first.
 pub const MAX_STRANGERS: u32 = 50_000;
 
-/// Most codes that may wait at once: more would make one easy to guess.
+/// Most codes that may wait at once: more would make one easy to guess. Beyond, the oldest of the
+/// address with the most is dropped.
 pub const MAX_CODES: u32 = 5_000;
+
+/// Most codes that may wait at one address. Beyond, its oldest is dropped.
+pub const MAX_CODES_PER_ADDRESS: u32 = 500;
+
+/// Most revocations that are stored. Beyond, the oldest are deleted.
+pub const MAX_REVOCATIONS: u32 = 10_000;
 
 /// Device as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Device {
     /// MAC address, lower case.
     pub device_id: DeviceId,
-    /// UUID that the firmware created at its first boot. For a bound device, the one that was
-    /// bound.
-    pub client_id: String,
+    /// UUID that the firmware created at its first boot. It tells the device from others that only
+    /// know its address.
+    pub client_id: Secret,
     /// Name given by people; empty if there is none.
     pub name: String,
     /// Type of the board, such as `bread-compact-wifi`; empty if unknown.
@@ -70,21 +77,15 @@ pub struct Device {
     pub system_prompt: String,
 }
 
-impl Device {
-    /// Returns true if this device was bound with this client id. A device that was reset has
-    /// another one, and so has an impostor that only knows its address: both need a code again.
-    pub fn is_bound_as(&self, client_id: &str) -> bool {
-        self.bound && self.client_id == client_id
-    }
-}
-
 /// Data that a device sends about itself when it asks for its settings; empty if it sends none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceReport {
     /// MAC address, lower case.
     pub device_id: DeviceId,
     /// UUID of the client.
-    pub client_id: String,
+    pub client_id: Secret,
+    /// Address under which it is counted.
+    pub address: String,
     /// Type of the board.
     pub board: String,
     /// Model of the chip.
@@ -93,6 +94,35 @@ pub struct DeviceReport {
     pub serial_number: String,
     /// Version of the firmware.
     pub firmware_version: String,
+}
+
+/// Client to which a report leaves a device that nobody bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClientRule {
+    /// The first that reported; a report of another changes nothing.
+    First,
+    /// The latest that reported.
+    Latest,
+}
+
+/// What decides if a token of a device id is still valid.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TokenHolder {
+    /// Client to which the device belongs; `None` if the device is not stored.
+    pub client_id: Option<Secret>,
+    /// Time until which tokens were revoked.
+    pub revoked_until: Option<Timestamp>,
+}
+
+/// Device that asks for a code, and the address under which it is counted.
+#[derive(Debug, Clone, Copy)]
+pub struct CodeRequest<'a> {
+    /// Id of the device.
+    pub device_id: &'a DeviceId,
+    /// UUID of the client.
+    pub client_id: &'a Secret,
+    /// Address under which it is counted.
+    pub address: &'a str,
 }
 
 /// Activation of a device that waits to be bound.
@@ -119,8 +149,17 @@ pub struct DevicePage {
 #[async_trait]
 pub trait DeviceStore: Send + Sync {
     /// Stores a device's report and returns the device. For a bound device, a report of another
-    /// client changes nothing.
-    async fn report(&self, report: &DeviceReport, now: Timestamp) -> Result<Device, StoreError>;
+    /// client changes nothing; for others, the rule decides. A device without a client id takes
+    /// that of the report.
+    async fn report(
+        &self,
+        report: &DeviceReport,
+        rule: ClientRule,
+        now: Timestamp,
+    ) -> Result<Device, StoreError>;
+
+    /// Returns what decides if a token of this device is still valid.
+    async fn token_holder(&self, id: &DeviceId) -> Result<TokenHolder, StoreError>;
 
     /// Records that the device was seen at this time, and returns it.
     async fn seen(&self, id: &DeviceId, now: Timestamp) -> Result<Option<Device>, StoreError>;
@@ -132,11 +171,10 @@ pub trait DeviceStore: Send + Sync {
     async fn devices(&self, after: &str, limit: u32) -> Result<DevicePage, StoreError>;
 
     /// Returns the code of this device and client: the existing one while it is valid, else a new
-    /// one.
+    /// one. A new code may drop another: see [`MAX_CODES`] and [`MAX_CODES_PER_ADDRESS`].
     async fn activation(
         &self,
-        id: &DeviceId,
-        client_id: &str,
+        request: CodeRequest<'_>,
         lifetime: Duration,
         now: Timestamp,
     ) -> Result<Activation, StoreError>;
@@ -145,11 +183,12 @@ pub trait DeviceStore: Send + Sync {
     async fn waiting(
         &self,
         id: &DeviceId,
-        client_id: &str,
+        client_id: &Secret,
         now: Timestamp,
     ) -> Result<Option<Activation>, StoreError>;
 
     /// Binds the device that waits with this code, and names it; none if no device has this code.
+    /// If it belonged to another client, revokes its tokens.
     async fn bind(
         &self,
         code: &str,
@@ -160,8 +199,9 @@ pub trait DeviceStore: Send + Sync {
     /// Names a device; none if there is no such device.
     async fn rename(&self, id: &DeviceId, name: &str) -> Result<Option<Device>, StoreError>;
 
-    /// Deletes a device and its binding. Returns false if there is no such device.
-    async fn forget(&self, id: &DeviceId) -> Result<bool, StoreError>;
+    /// Deletes a device and its binding, and revokes its tokens. Returns false if there is no such
+    /// device.
+    async fn forget(&self, id: &DeviceId, now: Timestamp) -> Result<bool, StoreError>;
 
     /// Stores the key that is burned into the device with this serial number.
     async fn provision(&self, serial_number: &str, key: &[u8]) -> Result<(), StoreError>;

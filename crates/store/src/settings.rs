@@ -7,6 +7,9 @@ use serde_json::Value;
 
 use super::StoreError;
 
+/// Most entries of the audit log that are kept.
+pub const MAX_AUDIT_ENTRIES: i64 = 100_000;
+
 /// Entry of the audit log.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AuditEntry {
@@ -30,6 +33,9 @@ pub trait SettingsStore: Send + Sync {
     /// Returns every changed setting, ordered by key.
     async fn settings(&self) -> Result<Vec<(String, Value)>, StoreError>;
 
+    /// Returns one setting.
+    async fn setting(&self, name: &str) -> Result<Option<Value>, StoreError>;
+
     /// Stores these values, removes those without a value, and adds the audit entry, atomically.
     async fn change(
         &self,
@@ -37,7 +43,8 @@ pub trait SettingsStore: Send + Sync {
         audit: &AuditEntry,
     ) -> Result<(), StoreError>;
 
-    /// Adds an audit entry that changes no setting.
+    /// Adds an audit entry that changes no setting. Of more than [`MAX_AUDIT_ENTRIES`], the oldest are
+    /// deleted.
     async fn note(&self, entry: &AuditEntry) -> Result<(), StoreError>;
 
     /// Returns at most `limit` entries, the latest first; with `before`, only those with smaller

@@ -53,7 +53,7 @@ const fn maybe(column: Column) -> Column {
 }
 
 /// All tables of the store.
-pub(super) const TABLES: [Table; 16] = [
+pub(super) const TABLES: [Table; 17] = [
     Table {
         name: "devices",
         columns: &[
@@ -70,6 +70,7 @@ pub(super) const TABLES: [Table; 16] = [
             json("tools_off"),
             text("agent"),
             text("system_prompt"),
+            text("address"),
         ],
         key: "device_id",
     },
@@ -81,8 +82,14 @@ pub(super) const TABLES: [Table; 16] = [
             maybe(text("code")),
             text("challenge"),
             number("expires_ms"),
+            text("address"),
         ],
         key: "device_id, client_id",
+    },
+    Table {
+        name: "revocations",
+        columns: &[text("device_id"), number("until_ms")],
+        key: "device_id",
     },
     Table {
         name: "provisioning",
@@ -123,6 +130,8 @@ pub(super) const TABLES: [Table; 16] = [
             number("created_ms"),
             number("updated_ms"),
             number("last_access_ms"),
+            text("owner"),
+            number("stored_bytes"),
         ],
         key: "session_id",
     },
@@ -156,6 +165,7 @@ pub(super) const TABLES: [Table; 16] = [
             number("message_count"),
             maybe(number("state_version")),
             number("created_ms"),
+            number("stored_bytes"),
         ],
         key: "snapshot_id",
     },
@@ -186,6 +196,7 @@ pub(super) const TABLES: [Table; 16] = [
             number("last_used_ms"),
             number("expires_ms"),
             number("requests"),
+            text("address"),
         ],
         key: "session_id",
     },

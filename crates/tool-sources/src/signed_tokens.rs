@@ -8,6 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hearken_base::Secret;
 use hmac::{Hmac, Mac as _};
+use jiff::Timestamp;
 use sha2::Sha256;
 
 /// Lifetime of a camera's token.
@@ -130,14 +131,16 @@ impl VisionTokens {
     }
 
     /// Checks that the token was made by this server for this device, less than an hour ago.
+    /// Returns the time when it was made. Whether it was revoked is not known here.
     ///
     /// # Errors
     /// See [`TokenReadError`].
-    pub fn check(&self, token: &str, device_id: &str) -> Result<(), TokenReadError> {
-        self.check_at(token, device_id, now())
+    pub fn check(&self, token: &str, device_id: &str) -> Result<Timestamp, TokenReadError> {
+        let made = i64::try_from(self.check_at(token, device_id, now())?);
+        made.ok().and_then(|at| Timestamp::from_second(at).ok()).ok_or(TokenReadError::Malformed)
     }
 
-    fn check_at(&self, token: &str, device_id: &str, now: u64) -> Result<(), TokenReadError> {
+    fn check_at(&self, token: &str, device_id: &str, now: u64) -> Result<u64, TokenReadError> {
         if token.is_empty() {
             return Err(TokenReadError::Missing);
         }
@@ -147,7 +150,7 @@ impl VisionTokens {
         verified(&self.key, &format!("{}|{seconds}", device_id.to_lowercase()), signature)?;
         let fresh = made <= now.saturating_add(CLOCK_SKEW_SECONDS)
             && now.saturating_sub(made) <= VISION_LIFETIME.as_secs();
-        if fresh { Ok(()) } else { Err(TokenReadError::Expired) }
+        if fresh { Ok(made) } else { Err(TokenReadError::Expired) }
     }
 }
 
@@ -198,14 +201,14 @@ mod tests {
     fn a_cameras_token_is_good_for_its_device_and_an_hour() {
         let tokens = VisionTokens::new(&secret());
         let token = tokens.mint_at("AA:bb", NOW);
-        assert_eq!(tokens.check_at(&token, "aa:BB", NOW + 3_600), Ok(()));
+        assert_eq!(tokens.check_at(&token, "aa:BB", NOW + 3_600), Ok(NOW));
         assert_eq!(tokens.check_at(&token, "aa:bb", NOW + 3_601), Err(TokenReadError::Expired));
         assert_eq!(tokens.check_at(&token, "aa:bb", NOW - 301), Err(TokenReadError::Expired));
         assert_eq!(tokens.check_at(&token, "aa:bc", NOW), Err(TokenReadError::Wrong));
         assert_eq!(tokens.check("", "aa:bb"), Err(TokenReadError::Missing));
         assert_eq!(tokens.check("x", "aa:bb"), Err(TokenReadError::Malformed));
         assert_eq!(tokens.check("AAAA.+1", "aa:bb"), Err(TokenReadError::Malformed));
-        assert_eq!(tokens.check(&tokens.mint("aa:bb"), "aa:bb"), Ok(()));
+        assert!(tokens.check(&tokens.mint("aa:bb"), "aa:bb").is_ok());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Limits of an address: rates of requests, of boots and of WebSocket handshakes, and requests in
-//! progress. Not for guesses of secrets, which are counted where the secrets are checked.
+//! progress. Not for guesses of secrets, which are counted where the secrets are checked, nor for the
+//! address of a client.
 
-use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use hearken_base::Secret;
 use hearken_cluster::{Cluster, RateLimit};
 
 use crate::config::HttpConfig;
-use crate::http::peer::Peer;
+use crate::http::peer::{Peer, address_of};
 use crate::http::request_identity::{session_of, shows};
 
 /// Factor between the limit of an address whose clients send a valid token and that of one client.
@@ -118,6 +118,11 @@ impl Limits {
         }
     }
 
+    /// Returns true if addresses are taken from the header of a trusted proxy.
+    pub(super) fn trust_proxy(&self) -> bool {
+        self.trust_proxy
+    }
+
     /// Returns the address of a client.
     pub(super) fn address_of(&self, request: &HttpRequest) -> String {
         address_of(request, self.trust_proxy)
@@ -130,31 +135,6 @@ impl Limits {
 
     fn has_valid_token(&self, request: &HttpRequest) -> bool {
         self.tokens.iter().any(|token| shows(request, token))
-    }
-}
-
-/// Returns the address of a client: behind a trusted proxy the last address in the proxy's header,
-/// which the proxy itself has seen. An IPv6 client is its /64 network, of which it has all
-/// addresses.
-pub(super) fn address_of(request: &HttpRequest, trust_proxy: bool) -> String {
-    let forwarded = request.headers().get_all("x-forwarded-for").last().filter(|_| trust_proxy);
-    let forwarded = forwarded.and_then(|v| v.to_str().ok()?.rsplit(',').next().map(str::trim));
-    let forwarded = forwarded.filter(|address| !address.is_empty() && address.len() <= 64);
-    match forwarded.map(|address| (address, address.parse())) {
-        Some((_, Ok(address))) => format!("address {}", network_of(address)),
-        Some((name, Err(_))) => format!("address {name}"),
-        None => match request.peer_addr() {
-            Some(peer) => format!("address {}", network_of(peer.ip())),
-            None => "address".into(),
-        },
-    }
-}
-
-/// Returns an address without the part that its owner chooses freely.
-pub fn network_of(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
-        v4 @ IpAddr::V4(_) => v4,
     }
 }
 
@@ -255,23 +235,5 @@ mod tests {
             assert_eq!(admitted(at_once.clone(), path, plain).await, [20; 3], "{path}");
         }
         assert_eq!(admitted(none(), "/xiaozhi/ota/", upgrade).await, [20; 3]);
-    }
-
-    #[test]
-    fn an_address_is_what_its_owner_cannot_choose() {
-        let forwarded = [("x-forwarded-for", "203.0.113.1, 198.51.100.2")];
-        let forwarded = request("192.0.2.7", &forwarded);
-        assert_eq!(address_of(&forwarded, false), "address 192.0.2.7");
-        assert_eq!(address_of(&forwarded, true), "address 198.51.100.2");
-        for (from, address) in [
-            ("[2001:db8::1]", "address 2001:db8::"),
-            ("[2001:db8::ffff:1:2:3]", "address 2001:db8::"),
-            ("[2001:db8:0:1::1]", "address 2001:db8:0:1::"),
-            ("[::ffff:192.0.2.7]", "address 192.0.2.7"),
-        ] {
-            assert_eq!(address_of(&request(from, &[]), false), address, "{from}");
-        }
-        let forwarded = [("x-forwarded-for", "2001:db8::2")];
-        assert_eq!(address_of(&request("192.0.2.7", &forwarded), true), "address 2001:db8::");
     }
 }

@@ -64,6 +64,39 @@ async fn tokens_are_given_refreshed_once_and_ended() {
     let token = pair["access_token"].as_str().unwrap();
     assert_eq!(ask(&server, Method::POST, "/api/admin/logout", token, Value::Null).await.0, 204);
     assert_eq!(exchange(&pair).await.0, 401);
+    let (status, told) = ask(&server, Method::GET, "/api/admin/config", token, Value::Null).await;
+    assert_eq!(status, 401, "the access token ends with its session: {told}");
+}
+
+#[tokio::test]
+async fn a_changed_password_ends_what_the_former_one_opened() {
+    let vendors = Vendors::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let with = |password: &'static str| {
+        let folder = folder.path().to_owned();
+        move |config: &mut hearken::config::Config| {
+            guarded(config);
+            config.server.data_dir = folder;
+            config.admin.password = hearken_base::Secret::new(password);
+        }
+    };
+    let server = TestServer::start(&vendors, with("the first password")).await;
+    let (_, pair) = log_in(&server, "admin", "the first password").await;
+    let token = pair["access_token"].as_str().unwrap();
+    let get = async |server: &TestServer, token: &str| {
+        ask(server, Method::GET, "/api/admin/config", token, Value::Null).await.0
+    };
+    assert_eq!(get(&server, token).await, 200);
+    server.stop().await;
+    let server = TestServer::start(&vendors, with("the first password")).await;
+    assert_eq!(get(&server, token).await, 200, "a restart alone ends nothing");
+    server.stop().await;
+    let server = TestServer::start(&vendors, with("the second password")).await;
+    assert_eq!(get(&server, token).await, 401);
+    let body = json!({"refresh_token": pair["refresh_token"]});
+    assert_eq!(ask(&server, Method::POST, "/api/admin/refresh", "", body).await.0, 401);
+    let (_, pair) = log_in(&server, "admin", "the second password").await;
+    assert_eq!(get(&server, pair["access_token"].as_str().unwrap()).await, 200);
 }
 
 #[tokio::test]

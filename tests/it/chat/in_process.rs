@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use hearken_actors::chat::turns::RequestOptions;
-use hearken_actors::chat::{ChatError, ChatService, ChatSettings, HeldCalls};
+use hearken_actors::chat::{Asker, ChatError, ChatService, ChatSettings, HeldCalls};
 use hearken_actors::ports::{
     BoxError, RequestKey, SessionLock, SessionLocks, StateError, StateOutcome, StateServer, Tool,
     Watch,
@@ -221,7 +221,7 @@ impl ChatInProcess {
     /// Makes a session.
     pub(super) async fn session(service: &ChatService) -> SessionId {
         let wanted = serde_json::from_value(json!({"name": "n", "creator_id": "c"})).unwrap();
-        service.create(wanted).await.unwrap().id
+        service.create(wanted, &Asker::Anybody).await.unwrap().id
     }
 
     /// Says something, by a key where there is one.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hearken_actors::chat::{ChatService, ChatSettings, HeldCalls};
+use hearken_actors::chat::{Asker, ChatService, ChatSettings, HeldCalls};
 use hearken_actors::ports::{ChatStore as _, StateError};
 use hearken_actors::tasks::Tasks;
 use hearken_actors::testkit::ScriptedLlm;
@@ -41,8 +41,12 @@ async fn deleted_sessions_are_forgotten_with_their_worlds_when_their_time_is_ove
     };
     let (later, now) = (service(Duration::from_secs(60)), service(Duration::ZERO));
     let wanted = json!({"name": "n", "creator_id": "c"});
-    let make =
-        async || now.create(serde_json::from_value(wanted.clone()).unwrap()).await.unwrap().id;
+    let make = async || {
+        now.create(serde_json::from_value(wanted.clone()).unwrap(), &Asker::Anybody)
+            .await
+            .unwrap()
+            .id
+    };
     let (stays, goes) = (make().await, make().await);
     now.delete(&goes).await.unwrap();
     assert_eq!(later.purge().await.unwrap(), 0, "it can be restored");

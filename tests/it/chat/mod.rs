@@ -10,6 +10,7 @@ mod leaving;
 mod lifecycle;
 mod lost_locks;
 mod model;
+mod owners;
 mod scenario;
 mod snapshots;
 mod talk;

@@ -8,12 +8,18 @@ mod images;
 mod instructions;
 mod ota;
 mod rest;
+mod takeover;
 
+use futures_util::SinkExt as _;
 use hearken::config::{AuthRequired, Config};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, RequestBuilder, Response};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::Role;
 
 use crate::support::app::TestServer;
 
@@ -66,7 +72,16 @@ fn as_device(server: &TestServer, method: Method, path: &str) -> RequestBuilder 
 
 /// What a device is told at boot.
 async fn boot(server: &TestServer) -> Value {
-    let asked = as_device(server, Method::POST, "/xiaozhi/ota/").json(&report("2.0.0"));
+    boot_as(server, CLIENT).await
+}
+
+/// The same for this client.
+async fn boot_as(server: &TestServer, client: &str) -> Value {
+    let mut asked = as_device(server, Method::POST, "/xiaozhi/ota/").json(&report("2.0.0"));
+    asked = asked.headers(HeaderMap::from_iter([(
+        HeaderName::from_static("client-id"),
+        HeaderValue::from_str(client).unwrap(),
+    )]));
     let answer = asked.send().await.unwrap();
     assert_eq!(answer.status(), 200);
     answer.json().await.unwrap()
@@ -126,6 +141,22 @@ async fn raw_get(server: &TestServer, path: &str, headers: &str) -> (String, Val
     let mut body = vec![0; length];
     stream.read_exact(&mut body).await.unwrap();
     (head, serde_json::from_slice(&body).unwrap_or_default(), stream)
+}
+
+/// A device that has said hello, after a handshake with these headers.
+async fn greeted(server: &TestServer, headers: &str) -> WebSocketStream<TcpStream> {
+    let (head, _, stream) = shake(server, "/xiaozhi/v1/", headers).await;
+    assert!(head.starts_with("http/1.1 101 "), "{head}");
+    let mut socket = WebSocketStream::from_raw_socket(stream, Role::Client, None).await;
+    greet(&mut socket).await;
+    socket
+}
+
+/// Says hello and is answered.
+async fn greet(socket: &mut WebSocketStream<TcpStream>) {
+    let hello = r#"{"type":"hello","transport":"websocket"}"#;
+    socket.send(Message::text(hello)).await.unwrap();
+    crate::server::json_of(socket, "hello").await;
 }
 
 /// The status of a handshake, and what the server says of it.

@@ -8,7 +8,9 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::Role;
 
-use super::{CLIENT, DEVICE, as_admin, as_device, boot, guarded, headers, read, shake, token};
+use super::{
+    CLIENT, DEVICE, as_admin, as_device, boot, greeted, guarded, headers, read, shake, token,
+};
 use crate::support::app::{PHRASES, TestServer, Vendors};
 
 async fn ask(server: &TestServer, method: Method, path: &str, body: Value) -> (u16, Value) {
@@ -23,14 +25,7 @@ async fn get(server: &TestServer, path: &str) -> (u16, Value) {
 /// A device that has said hello.
 async fn connected(server: &TestServer) -> WebSocketStream<TcpStream> {
     let token = token(server).await;
-    let (head, _, stream) =
-        shake(server, "/xiaozhi/v1/", &headers(DEVICE, CLIENT, Some(&token))).await;
-    assert!(head.starts_with("http/1.1 101 "), "{head}");
-    let mut socket = WebSocketStream::from_raw_socket(stream, Role::Client, None).await;
-    let hello = r#"{"type":"hello","transport":"websocket"}"#;
-    socket.send(Message::text(hello)).await.unwrap();
-    crate::server::json_of(&mut socket, "hello").await;
-    socket
+    greeted(server, &headers(DEVICE, CLIENT, Some(&token))).await
 }
 
 #[tokio::test]

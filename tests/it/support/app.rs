@@ -9,6 +9,7 @@
 //! ```
 
 use std::net::SocketAddr;
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -98,7 +99,8 @@ impl Vendors {
 pub(crate) struct TestServer {
     pub(crate) address: SocketAddr,
     process: CancellationToken,
-    ended: Option<Receiver<anyhow::Result<()>>>,
+    /// In a lock, so that tasks may share the server.
+    ended: Option<Mutex<Receiver<anyhow::Result<()>>>>,
 }
 
 impl TestServer {
@@ -125,7 +127,7 @@ impl TestServer {
             tell_end.send(served).ok();
         });
         let address = address.await.expect("the server starts");
-        Self { address, process, ended: Some(ended) }
+        Self { address, process, ended: Some(Mutex::new(ended)) }
     }
 
     /// Where devices connect.
@@ -166,8 +168,13 @@ impl TestServer {
     }
 }
 
-fn check_end(ended: &Receiver<anyhow::Result<()>>) {
-    ended.recv_timeout(ENDS_WITHIN).expect("the server ends in time").expect("without a failure");
+fn check_end(ended: &Mutex<Receiver<anyhow::Result<()>>>) {
+    ended
+        .lock()
+        .unwrap()
+        .recv_timeout(ENDS_WITHIN)
+        .expect("the server ends in time")
+        .expect("without a failure");
 }
 
 impl Drop for TestServer {

@@ -4,7 +4,7 @@
 use async_trait::async_trait;
 use hearken_actors::ports::{
     BoxError, ChatStore, KeptMessage, KeptTurn, KnownRequest, RequestKey, SessionFilter,
-    SessionPage, StoreOutcome,
+    SessionPage, StorageUsage, StoreOutcome,
 };
 use hearken_proto::chat::{ChatSession, ChatStatus, Snapshot};
 use hearken_proto::ids::SessionId;
@@ -23,12 +23,13 @@ macro_rules! columns {
     };
 }
 
-/// Filter of sessions: `$1` is the person, `$2` the status.
+/// Filter of sessions: `$1` is the person, `$2` the status, `$3` the owner.
 macro_rules! fitting {
     () => {
         " FROM chat_sessions WHERE ($1 IS NULL OR session_id IN \
          (SELECT session_id FROM chat_people WHERE user_id = $1)) \
-         AND (status = $2 OR ($2 IS NULL AND status <> 'deleted')) "
+         AND (status = $2 OR ($2 IS NULL AND status <> 'deleted')) \
+         AND ($3 IS NULL OR owner = $3) "
     };
 }
 
@@ -54,8 +55,29 @@ fn session(row: &AnyRow) -> Result<ChatSession, StoreError> {
 
 #[async_trait]
 impl ChatStore for SqlStore {
-    async fn create(&self, session: &ChatSession) -> Result<(), BoxError> {
-        in_time_for_ports(self.create_chat(session)).await
+    async fn create(&self, session: &ChatSession, owner: &str) -> Result<(), BoxError> {
+        in_time_for_ports(self.create_chat(session, owner)).await
+    }
+
+    async fn owner(&self, id: &SessionId) -> Result<Option<String>, BoxError> {
+        in_time_for_ports(self.chat_owner(id)).await
+    }
+
+    async fn usage(&self, owner: &str) -> Result<StorageUsage, BoxError> {
+        in_time_for_ports(self.chat_usage(owner)).await
+    }
+
+    async fn oldest_deleted(&self, owner: &str) -> Result<Option<SessionId>, BoxError> {
+        in_time_for_ports(self.oldest_deleted_chat(owner)).await
+    }
+
+    async fn unused(
+        &self,
+        before: Timestamp,
+        offset: u32,
+        limit: u32,
+    ) -> Result<Vec<SessionId>, BoxError> {
+        in_time_for_ports(self.unused_chats(before, offset, limit)).await
     }
 
     async fn session(&self, id: &SessionId) -> Result<Option<ChatSession>, BoxError> {
@@ -73,15 +95,17 @@ impl ChatStore for SqlStore {
             let pool = self.pool().await?;
             let user = filter.user_id.as_deref().map(text);
             let status = filter.status.map(ChatStatus::as_str);
+            let owner = filter.owner.as_deref().map(text);
             let sql = concat!(
                 "SELECT ",
                 columns!(),
                 fitting!(),
-                "ORDER BY last_access_ms DESC, session_id LIMIT $3 OFFSET $4"
+                "ORDER BY last_access_ms DESC, session_id LIMIT $4 OFFSET $5"
             );
             let rows = sqlx::query(sql)
                 .bind(user.clone())
                 .bind(status)
+                .bind(owner.clone())
                 .bind(i64::from(filter.limit))
                 .bind(i64::from(filter.offset))
                 .fetch_all(pool)
@@ -89,6 +113,7 @@ impl ChatStore for SqlStore {
             let total: i64 = sqlx::query_scalar(concat!("SELECT COUNT(*)", fitting!()))
                 .bind(user)
                 .bind(status)
+                .bind(owner)
                 .fetch_one(pool)
                 .await?;
             let sessions = rows.iter().map(session).collect::<Result<_, _>>()?;
@@ -227,13 +252,13 @@ impl ChatStore for SqlStore {
 }
 
 impl SqlStore {
-    async fn create_chat(&self, session: &ChatSession) -> Result<(), StoreError> {
+    async fn create_chat(&self, session: &ChatSession, owner: &str) -> Result<(), StoreError> {
         let players = serde_json::to_string(&session.players).map_err(unusable)?;
         let mut work = self.begin().await?;
         sqlx::query(concat!(
             "INSERT INTO chat_sessions (",
             columns!(),
-            ") VALUES ($1, $2, $3, $4, $5, $6, $7, 0, $8, $9, $10, $11)"
+            ", owner) VALUES ($1, $2, $3, $4, $5, $6, $7, 0, $8, $9, $10, $11, $12)"
         ))
         .bind(text(session.id.as_str()))
         .bind(text(&session.name))
@@ -246,6 +271,7 @@ impl SqlStore {
         .bind(session.created_at.as_millisecond())
         .bind(session.updated_at.as_millisecond())
         .bind(session.last_access_at.as_millisecond())
+        .bind(text(owner))
         .execute(&mut *work)
         .await?;
         let leaders = [&session.creator_id, &session.dm_user_id];
@@ -266,19 +292,24 @@ impl SqlStore {
     /// same message, the second finds another message count.
     async fn keep_chat_turn(&self, turn: &KeptTurn) -> Result<StoreOutcome, StoreError> {
         let id = text(turn.session_id.as_str());
-        let messages = i64::try_from(turn.messages.len()).map_err(unusable)?;
+        let messages = turn.messages.iter().map(serde_json::to_string);
+        let messages = messages.collect::<Result<Vec<_>, _>>().map_err(unusable)?;
+        let answer = if turn.key.is_some() { turn.answer.len() } else { 0 };
+        let bytes = messages.iter().map(String::len).sum::<usize>() + answer;
         let mut work = self.begin().await?;
         let taken = sqlx::query(
             "UPDATE chat_sessions SET message_count = message_count + $4, fence = $3, \
-             state_version = COALESCE($5, state_version), updated_ms = $6, last_access_ms = $6 \
+             state_version = COALESCE($5, state_version), updated_ms = $6, last_access_ms = $6, \
+             stored_bytes = stored_bytes + $7 \
              WHERE session_id = $1 AND status = 'active' AND message_count = $2 AND fence <= $3",
         )
         .bind(&id)
         .bind(turn.after)
         .bind(turn.fence)
-        .bind(messages)
+        .bind(i64::try_from(messages.len()).map_err(unusable)?)
         .bind(turn.state_version)
         .bind(turn.at.as_millisecond())
+        .bind(i64::try_from(bytes).map_err(unusable)?)
         .execute(&mut *work)
         .await?;
         if taken.rows_affected() == 0 {
@@ -291,13 +322,13 @@ impl SqlStore {
             work.rollback().await?;
             return Ok(StoreOutcome::Overtaken);
         }
-        for (number, message) in (turn.after.saturating_add(1)..).zip(&turn.messages) {
+        for (number, message) in (turn.after.saturating_add(1)..).zip(messages) {
             sqlx::query(
                 "INSERT INTO chat_messages (session_id, number, message) VALUES ($1, $2, $3)",
             )
             .bind(&id)
             .bind(number)
-            .bind(serde_json::to_string(message).map_err(unusable)?)
+            .bind(message)
             .execute(&mut *work)
             .await?;
         }

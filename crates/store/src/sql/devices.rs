@@ -1,21 +1,22 @@
-//! SQL of devices, codes and keys. Not for decisions about them.
+//! SQL of devices and keys. Not for decisions about them. Codes and revocations have files of their
+//! own.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
+use hearken_base::Secret;
 use hearken_proto::ids::DeviceId;
 use jiff::Timestamp;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
+use super::codes::enter;
+use super::revocations::revoke;
 use super::{SqlStore, in_time, text, time, unusable};
 use crate::{
-    Activation, Device, DevicePage, DeviceReport, DeviceStore, MAX_CODES, MAX_STRANGERS,
-    StoreError, StoreErrorKind,
+    Activation, ClientRule, CodeRequest, Device, DevicePage, DeviceReport, DeviceStore,
+    MAX_STRANGERS, StoreError, StoreErrorKind, TokenHolder,
 };
-
-/// Attempts to find a free code. Of a million codes at most 5,000 are in use.
-const CODE_ATTEMPTS: usize = 20;
 
 /// Names of all columns of a device. A prepared statement with `*` would return rows of unexpected
 /// length after another connection or server changed the table.
@@ -26,6 +27,13 @@ macro_rules! columns {
     };
 }
 pub(super) use columns;
+
+/// Condition of devices that nobody bound, named or configured.
+macro_rules! strangers {
+    () => {
+        "bound = 0 AND name = '' AND tools_off = '[]' AND agent = 'default' AND system_prompt = ''"
+    };
+}
 
 impl SqlStore {
     /// Runs a statement that sets one text (`$2`) of a device (`$1`) and returns its columns; none
@@ -50,7 +58,7 @@ pub(super) fn device(row: &AnyRow) -> Result<Device, StoreError> {
     let tools_off = serde_json::from_str(&off).map_err(unusable)?;
     Ok(Device {
         device_id: DeviceId::new(row.try_get::<String, _>("device_id")?),
-        client_id: row.try_get("client_id")?,
+        client_id: Secret::new(row.try_get::<String, _>("client_id")?),
         name: row.try_get("name")?,
         board: row.try_get("board")?,
         chip: row.try_get("chip")?,
@@ -65,51 +73,44 @@ pub(super) fn device(row: &AnyRow) -> Result<Device, StoreError> {
     })
 }
 
-fn activation(row: &AnyRow) -> Result<Activation, StoreError> {
-    Ok(Activation {
-        code: row.try_get("code")?,
-        challenge: row.try_get("challenge")?,
-        expires: time(row.try_get("expires_ms")?)?,
-    })
-}
-
-/// Returns six random digits, all equally likely.
-fn random_code() -> Result<String, StoreError> {
-    let random = getrandom::u64()
-        .map_err(|e| StoreError::because(StoreErrorKind::Unavailable, e.to_string()))?;
-    Ok(format!("{:06}", random % 1_000_000))
-}
-
 #[async_trait]
 impl DeviceStore for SqlStore {
-    async fn report(&self, report: &DeviceReport, now: Timestamp) -> Result<Device, StoreError> {
+    async fn report(
+        &self,
+        report: &DeviceReport,
+        rule: ClientRule,
+        now: Timestamp,
+    ) -> Result<Device, StoreError> {
         in_time(async {
             let row = sqlx::query(concat!(
                 "INSERT INTO devices (device_id, client_id, board, chip, serial_number, \
-                 firmware_version, first_seen_ms, last_seen_ms) \
-                 VALUES ($1, $2, $3, $4, $5, $6, $7, $7) \
+                 firmware_version, first_seen_ms, last_seen_ms, address) \
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $7, $8) \
                  ON CONFLICT (device_id) DO UPDATE SET client_id = excluded.client_id, \
                  board = COALESCE(NULLIF(excluded.board, ''), devices.board), \
                  chip = COALESCE(NULLIF(excluded.chip, ''), devices.chip), \
                  serial_number = COALESCE(NULLIF(excluded.serial_number, ''), devices.serial_number), \
                  firmware_version = \
                    COALESCE(NULLIF(excluded.firmware_version, ''), devices.firmware_version), \
-                 last_seen_ms = excluded.last_seen_ms \
-                 WHERE devices.bound = 0 OR devices.client_id = excluded.client_id \
+                 last_seen_ms = excluded.last_seen_ms, address = excluded.address \
+                 WHERE devices.client_id = excluded.client_id \
+                 OR (devices.bound = 0 AND (devices.client_id = '' OR $9 = 1)) \
                  RETURNING ",
                 columns!()
             ))
             .bind(text(report.device_id.as_str()))
-            .bind(text(&report.client_id))
+            .bind(text(report.client_id.expose()))
             .bind(text(&report.board))
             .bind(text(&report.chip))
             .bind(text(&report.serial_number))
             .bind(text(&report.firmware_version))
             .bind(now.as_millisecond())
+            .bind(text(&report.address))
+            .bind(i64::from(rule == ClientRule::Latest))
             .fetch_optional(self.writer().await?.pool)
             .await?;
             let Some(row) = row else {
-                // The device is bound to another client: this one changes nothing.
+                // The device belongs to another client: this one changes nothing.
                 return self.device(&report.device_id).await?.ok_or_else(|| {
                     StoreError::because(StoreErrorKind::Unavailable, "the device was forgotten")
                 });
@@ -121,6 +122,10 @@ impl DeviceStore for SqlStore {
             Ok(known)
         })
         .await
+    }
+
+    async fn token_holder(&self, id: &DeviceId) -> Result<TokenHolder, StoreError> {
+        in_time(self.holder_of_tokens(id)).await
     }
 
     async fn seen(&self, id: &DeviceId, now: Timestamp) -> Result<Option<Device>, StoreError> {
@@ -172,48 +177,20 @@ impl DeviceStore for SqlStore {
 
     async fn activation(
         &self,
-        id: &DeviceId,
-        client_id: &str,
+        request: CodeRequest<'_>,
         lifetime: Duration,
         now: Timestamp,
     ) -> Result<Activation, StoreError> {
-        in_time(async {
-            sqlx::query("DELETE FROM activations WHERE expires_ms <= $1")
-                .bind(now.as_millisecond())
-                .execute(self.writer().await?.pool)
-                .await?;
-            for _ in 0..CODE_ATTEMPTS {
-                match self.give_code(id, client_id, lifetime, now).await {
-                    Err(error) if error.is_taken() => {}
-                    Err(error) => return Err(error),
-                    Ok(Some(row)) => return activation(&row),
-                    Ok(None) => break,
-                }
-            }
-            Err(StoreError::new(StoreErrorKind::Full))
-        })
-        .await
+        in_time(self.code_of(request, lifetime, now)).await
     }
 
     async fn waiting(
         &self,
         id: &DeviceId,
-        client_id: &str,
+        client_id: &Secret,
         now: Timestamp,
     ) -> Result<Option<Activation>, StoreError> {
-        in_time(async {
-            let row = sqlx::query(
-                "SELECT code, challenge, expires_ms FROM activations \
-                 WHERE device_id = $1 AND client_id = $2 AND expires_ms > $3",
-            )
-            .bind(text(id.as_str()))
-            .bind(text(client_id))
-            .bind(now.as_millisecond())
-            .fetch_optional(self.pool().await?)
-            .await?;
-            row.as_ref().map(activation).transpose()
-        })
-        .await
+        in_time(self.waiting_code(id, client_id, now)).await
     }
 
     async fn bind(
@@ -224,33 +201,28 @@ impl DeviceStore for SqlStore {
     ) -> Result<Option<Device>, StoreError> {
         in_time(async {
             let mut work = self.begin().await?;
-            let entered = sqlx::query(
-                "UPDATE activations SET code = NULL WHERE code = $1 AND expires_ms > $2 \
-                 RETURNING device_id, client_id",
-            )
-            .bind(text(code))
-            .bind(now.as_millisecond())
-            .fetch_optional(&mut *work)
-            .await?;
-            let Some(entered) = entered else {
+            let Some((id, client_id)) = enter(&mut work, code, now).await? else {
                 work.rollback().await?;
                 return Ok(None);
             };
-            let id: String = entered.try_get("device_id")?;
+            let before: Option<String> =
+                sqlx::query_scalar("SELECT client_id FROM devices WHERE device_id = $1")
+                    .bind(&id)
+                    .fetch_optional(&mut *work)
+                    .await?;
+            if before.is_some_and(|before| before != client_id) {
+                revoke(&mut work, &id, now).await?;
+            }
             let row = sqlx::query(concat!(
                 "UPDATE devices SET bound = 1, client_id = $2, name = COALESCE($3, name) \
                  WHERE device_id = $1 RETURNING ",
                 columns!()
             ))
             .bind(&id)
-            .bind(entered.try_get::<String, _>("client_id")?)
+            .bind(client_id)
             .bind(name.map(text))
             .fetch_optional(&mut *work)
             .await?;
-            sqlx::query("UPDATE activations SET code = NULL WHERE device_id = $1")
-                .bind(&id)
-                .execute(&mut *work)
-                .await?;
             work.commit().await?;
             row.as_ref().map(device).transpose()
         })
@@ -263,19 +235,24 @@ impl DeviceStore for SqlStore {
         self.changed(sql, id, name).await
     }
 
-    async fn forget(&self, id: &DeviceId) -> Result<bool, StoreError> {
+    async fn forget(&self, id: &DeviceId, now: Timestamp) -> Result<bool, StoreError> {
         in_time(async {
+            let id = text(id.as_str());
             let mut work = self.begin().await?;
             let gone = sqlx::query("DELETE FROM devices WHERE device_id = $1")
-                .bind(text(id.as_str()))
+                .bind(&id)
                 .execute(&mut *work)
                 .await?;
             sqlx::query("DELETE FROM activations WHERE device_id = $1")
-                .bind(text(id.as_str()))
+                .bind(&id)
                 .execute(&mut *work)
                 .await?;
+            let known = gone.rows_affected() > 0;
+            if known {
+                revoke(&mut work, &id, now).await?;
+            }
             work.commit().await?;
-            Ok(gone.rows_affected() > 0)
+            Ok(known)
         })
         .await
     }
@@ -327,49 +304,29 @@ impl DeviceStore for SqlStore {
 }
 
 impl SqlStore {
-    /// Returns the code of this device and client, if it has one, else a new one; none if too many
-    /// codes wait. Fails with a unique violation if the new code is in use.
-    async fn give_code(
-        &self,
-        id: &DeviceId,
-        client_id: &str,
-        lifetime: Duration,
-        now: Timestamp,
-    ) -> Result<Option<AnyRow>, StoreError> {
-        let code = random_code()?;
-        let lifetime = i64::try_from(lifetime.as_millis()).unwrap_or(i64::MAX);
-        Ok(sqlx::query(
-            "INSERT INTO activations (device_id, client_id, code, challenge, expires_ms) \
-             SELECT $1, $2, $3, $4, $5 \
-             WHERE (SELECT COUNT(*) FROM activations WHERE code IS NOT NULL) < $6 \
-             OR EXISTS (SELECT 1 FROM activations WHERE device_id = $1 AND client_id = $2) \
-             ON CONFLICT (device_id, client_id) DO UPDATE SET \
-             code = COALESCE(activations.code, excluded.code), \
-             expires_ms = CASE WHEN activations.code IS NULL THEN excluded.expires_ms \
-             ELSE activations.expires_ms END \
-             RETURNING code, challenge, expires_ms",
-        )
-        .bind(text(id.as_str()))
-        .bind(text(client_id))
-        .bind(code)
-        .bind(uuid::Uuid::new_v4().simple().to_string())
-        .bind(now.as_millisecond().saturating_add(lifetime))
-        .bind(i64::from(MAX_CODES))
-        .fetch_optional(self.writer().await?.pool)
-        .await?)
-    }
-
-    /// Deletes devices that nobody bound, named or configured, beyond [`MAX_STRANGERS`]: those not
-    /// seen for the longest time.
+    /// Deletes devices that nobody bound, named or configured, beyond [`MAX_STRANGERS`]: those of
+    /// the address with the most, not seen for the longest time first. A client that invents devices
+    /// removes its own.
     async fn make_room(&self) -> Result<(), StoreError> {
-        sqlx::query(
-            "DELETE FROM devices WHERE device_id IN (SELECT device_id FROM devices \
-             WHERE bound = 0 AND name = '' AND tools_off = '[]' AND agent = 'default' \
-             AND system_prompt = '' ORDER BY last_seen_ms DESC LIMIT $2 OFFSET $1)",
-        )
-        .bind(i64::from(MAX_STRANGERS))
-        .bind(i64::MAX)
-        .execute(self.writer().await?.pool)
+        let writer = self.writer().await?;
+        let strangers: i64 =
+            sqlx::query_scalar(concat!("SELECT COUNT(*) FROM devices WHERE ", strangers!()))
+                .fetch_one(writer.pool)
+                .await?;
+        let surplus = strangers - i64::from(MAX_STRANGERS);
+        if surplus <= 0 {
+            return Ok(());
+        }
+        sqlx::query(concat!(
+            "DELETE FROM devices WHERE device_id IN (SELECT device_id FROM devices WHERE ",
+            strangers!(),
+            " AND address = (SELECT address FROM devices WHERE ",
+            strangers!(),
+            " GROUP BY address ORDER BY COUNT(*) DESC, address LIMIT 1) \
+             ORDER BY last_seen_ms, device_id LIMIT $1)"
+        ))
+        .bind(surplus)
+        .execute(writer.pool)
         .await?;
         Ok(())
     }

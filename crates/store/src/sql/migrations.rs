@@ -12,7 +12,7 @@ use super::Dialect;
 /// Number of the last migration.
 pub(crate) const SCHEMA: i64 = 8;
 
-const SQLITE: [(i64, &str, &str); 8] = [
+const SQLITE: [(i64, &str, &str); 9] = [
     (1, "devices", include_str!("../../migrations/sqlite/0001_devices.sql")),
     (2, "tools", include_str!("../../migrations/sqlite/0002_tools.sql")),
     (3, "agents", include_str!("../../migrations/sqlite/0003_agents.sql")),
@@ -25,12 +25,14 @@ const SQLITE: [(i64, &str, &str); 8] = [
     ),
     (7, "requests", include_str!("../../migrations/sqlite/0007_requests.sql")),
     (8, "tool pins", include_str!("../../migrations/sqlite/0008_tool_pins.sql")),
+    (9, "owners", include_str!("../../migrations/sqlite/0009_owners.sql")),
 ];
 
-const POSTGRES: [(i64, &str, &str); 3] = [
+const POSTGRES: [(i64, &str, &str); 4] = [
     (6, "all", include_str!("../../migrations/postgres/0006_all.sql")),
     (7, "requests", include_str!("../../migrations/postgres/0007_requests.sql")),
     (8, "tool pins", include_str!("../../migrations/postgres/0008_tool_pins.sql")),
+    (9, "owners", include_str!("../../migrations/postgres/0009_owners.sql")),
 ];
 
 /// Returns the migrator for this kind of database, which runs the missing migrations.

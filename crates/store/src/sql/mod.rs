@@ -6,10 +6,13 @@
 //! - Every call has a deadline. The wait for another writer's lock is shorter.
 
 mod chat;
+mod chat_owners;
+mod codes;
 mod devices;
 pub(super) mod migrations;
 mod museum;
 mod requests;
+mod revocations;
 mod sessions;
 mod settings;
 mod snapshots;

@@ -6,7 +6,7 @@ use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
 use super::{SqlStore, StoreTransaction, in_time, text, time, unusable};
-use crate::{AuditEntry, SettingsStore, StoreError};
+use crate::{AuditEntry, MAX_AUDIT_ENTRIES, SettingsStore, StoreError};
 
 #[async_trait]
 impl SettingsStore for SqlStore {
@@ -20,6 +20,16 @@ impl SettingsStore for SqlStore {
                 Ok((row.try_get("name")?, serde_json::from_str(&value).map_err(unusable)?))
             };
             rows.iter().map(setting).collect()
+        })
+        .await
+    }
+
+    async fn setting(&self, name: &str) -> Result<Option<Value>, StoreError> {
+        in_time(async {
+            let sql = "SELECT value FROM settings WHERE name = $1";
+            let value: Option<String> =
+                sqlx::query_scalar(sql).bind(text(name)).fetch_optional(self.pool().await?).await?;
+            value.map(|value| serde_json::from_str(&value).map_err(unusable)).transpose()
         })
         .await
     }
@@ -85,11 +95,17 @@ impl SettingsStore for SqlStore {
 }
 
 async fn note(work: &mut StoreTransaction, entry: &AuditEntry) -> Result<(), StoreError> {
-    sqlx::query("INSERT INTO audit (at_ms, who, what, details) VALUES ($1, $2, $3, $4)")
-        .bind(entry.at.as_millisecond())
-        .bind(text(&entry.who))
-        .bind(text(&entry.what))
-        .bind(entry.details.to_string())
+    let number: i64 = sqlx::query_scalar(
+        "INSERT INTO audit (at_ms, who, what, details) VALUES ($1, $2, $3, $4) RETURNING number",
+    )
+    .bind(entry.at.as_millisecond())
+    .bind(text(&entry.who))
+    .bind(text(&entry.what))
+    .bind(entry.details.to_string())
+    .fetch_one(&mut **work)
+    .await?;
+    sqlx::query("DELETE FROM audit WHERE number <= $1")
+        .bind(number.saturating_sub(MAX_AUDIT_ENTRIES))
         .execute(&mut **work)
         .await?;
     Ok(())

@@ -51,7 +51,7 @@ impl SqlStore {
         let row = sqlx::query(concat!(
             "INSERT INTO chat_snapshots (",
             columns!(),
-            ") SELECT $1, session_id, $3, message_count, $4, $5 \
+            ", stored_bytes) SELECT $1, session_id, $3, message_count, $4, $5, stored_bytes \
              FROM chat_sessions WHERE session_id = $2 AND status <> 'deleted' RETURNING ",
             columns!()
         ))
@@ -105,7 +105,9 @@ impl SqlStore {
              message_count = \
                (SELECT message_count FROM chat_snapshots WHERE snapshot_id = $2), \
              state_version = \
-               (SELECT state_version FROM chat_snapshots WHERE snapshot_id = $2) \
+               (SELECT state_version FROM chat_snapshots WHERE snapshot_id = $2), \
+             stored_bytes = \
+               (SELECT stored_bytes FROM chat_snapshots WHERE snapshot_id = $2) \
              WHERE session_id = $1 AND status = 'active' AND fence <= $3 AND EXISTS \
              (SELECT 1 FROM chat_snapshots WHERE snapshot_id = $2 AND session_id = $1)",
         )

@@ -7,8 +7,8 @@ use hearken_base::Secret;
 use hearken_proto::chat::{ChatStatus, Role, Snapshot};
 use hearken_proto::ids::{DeviceId, SessionId};
 use hearken_store::{
-    BackupError, DeviceReport, DeviceStore as _, KeptServer, MuseumStore, SettingsStore as _,
-    SqlStore, ToolStore as _,
+    BackupError, ClientRule, CodeRequest, DeviceReport, DeviceStore as _, KeptServer, MuseumStore,
+    SettingsStore as _, SqlStore, ToolStore as _,
 };
 use hearken_test_support::chat_rows::{at, key, message, session, turn};
 use hearken_test_support::places::{Place, on};
@@ -35,14 +35,17 @@ async fn fill(store: &SqlStore) {
     for device in [&id, &DeviceId::new("d2")] {
         let report = DeviceReport {
             device_id: device.clone(),
-            client_id: "c".into(),
+            client_id: Secret::new("c"),
+            address: "here".into(),
             board: "b\\n\"'".into(),
             chip: String::new(),
             serial_number: "sn".into(),
             firmware_version: "2".into(),
         };
-        store.report(&report, at(1)).await.unwrap();
-        let code = store.activation(device, "c", HOUR, at(1)).await.unwrap().code.unwrap();
+        store.report(&report, ClientRule::Latest, at(1)).await.unwrap();
+        let (device_id, client_id) = (device, &Secret::new("c"));
+        let request = CodeRequest { device_id, client_id, address: "here" };
+        let code = store.activation(request, HOUR, at(1)).await.unwrap().code.unwrap();
         if *device == id {
             store.bind(&code, Some("lamp"), at(2)).await.unwrap().unwrap();
         }
@@ -65,7 +68,7 @@ async fn fill(store: &SqlStore) {
 
 async fn talk(store: &SqlStore) {
     for name in ["s1", "s2", "s3"] {
-        ChatStore::create(store, &session(name)).await.unwrap();
+        ChatStore::create(store, &session(name), "").await.unwrap();
     }
     let mut first = turn("s1", 0, 7, &["what is \0 that?", "A lamp \u{1f4a1}.\u{2028}"]);
     (first.key, first.answer, first.state_version) = (Some(key("k")), "{}".into(), Some(4));
@@ -146,7 +149,7 @@ async fn a_store_that_is_not_empty_is_replaced_only_when_told(place: Arc<Place>)
     let (store, other) = (open(&place), Place::memory());
     fill(&store).await;
     let other = open(&other);
-    ChatStore::create(&other, &session("other")).await.unwrap();
+    ChatStore::create(&other, &session("other"), "").await.unwrap();
     let small = backup(&other).await;
     let before = backup(&store).await;
     let refused = restore(&store, &small, false).await.unwrap_err().to_string();
@@ -177,7 +180,7 @@ fn spoiled(backup: &str) -> Vec<(String, &'static str)> {
         ("SQLite format 3\0".into(), "line 1: this is no backup"),
         ("{}\n".into(), "line 1: this is no backup"),
         (changed("\"version\":1", "\"version\":2"), "line 1: the backup's format has version 2"),
-        (changed("\"schema\":8", "\"schema\":9"), "line 1: the backup is of a store of version 9"),
+        (changed("\"schema\":9", "\"schema\":10"), "line 1: the backup is of a store of version 10"),
         (changed("\"audit\"", "\"other\""), "line 1: there is no table `other`"),
         (without("\"end\""), "line 237: the file ends too early"),
         (backup[..backup.len() - 1].into(), "line 238: the line has no end"),
@@ -220,7 +223,7 @@ async fn files_that_are_no_backups_change_nothing(place: Arc<Place>) {
 
 async fn a_backup_is_of_one_moment_while_others_write(place: Arc<Place>) {
     let store = Arc::new(open(&place));
-    ChatStore::create(&*store, &session("a")).await.unwrap();
+    ChatStore::create(&*store, &session("a"), "").await.unwrap();
     let writing = tokio::spawn({
         let store = Arc::clone(&store);
         async move {

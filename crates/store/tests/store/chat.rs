@@ -40,13 +40,13 @@ async fn sessions_are_kept_found_and_paged(place: Arc<Place>) {
     assert_eq!(ChatStore::session(&store, &id("a")).await.unwrap(), None);
     let mut first = session("a");
     first.state_version = Some(7);
-    store.create(&first).await.unwrap();
+    store.create(&first, "").await.unwrap();
     assert_eq!(ChatStore::session(&store, &id("a")).await.unwrap(), Some(first.clone()));
-    assert!(store.create(&first).await.is_err(), "an id is given once");
+    assert!(store.create(&first, "").await.is_err(), "an id is given once");
     for (n, name) in ["b", "c", "d"].into_iter().enumerate() {
         let last_access_at = at(i64::try_from(n).unwrap() + 1);
         let players = if name == "c" { vec!["guest".into()] } else { Vec::new() };
-        store.create(&ChatSession { last_access_at, players, ..session(name) }).await.unwrap();
+        store.create(&ChatSession { last_access_at, players, ..session(name) }, "").await.unwrap();
     }
     let find = async |filter: SessionFilter| {
         let page = store.sessions(&filter).await.unwrap();
@@ -79,7 +79,7 @@ async fn sessions_are_kept_found_and_paged(place: Arc<Place>) {
 async fn states_change_only_from_those_named(place: Arc<Place>) {
     use ChatStatus::{Active, Archived, Deleted};
     let store = open(&place);
-    store.create(&session("a")).await.unwrap();
+    store.create(&session("a"), "").await.unwrap();
     let set = async |from: &[ChatStatus], to, seconds| {
         let set = store.set_status(&id("a"), from, to, at(seconds)).await.unwrap();
         set.map(|s| (s.status, s.updated_at))
@@ -99,7 +99,7 @@ async fn states_change_only_from_those_named(place: Arc<Place>) {
 
 async fn turns_are_kept_whole_and_in_order(place: Arc<Place>) {
     let store = open(&place);
-    store.create(&session("a")).await.unwrap();
+    store.create(&session("a"), "").await.unwrap();
     let function = FunctionCall { name: "roll".into(), arguments: "{\"dice\":\"2d6\"}".into() };
     let call = ToolCall { id: "c1".into(), kind: "function".into(), function };
     let mut first = turn("a", 0, 1, &["attack \0 \u{1f409}", ""]);
@@ -145,7 +145,7 @@ async fn turns_are_kept_whole_and_in_order(place: Arc<Place>) {
 /// Two servers with many tasks each, all on one session.
 async fn of_turns_at_once_exactly_one_is_kept(place: Arc<Place>) {
     let one = Arc::new(open(&place));
-    one.create(&session("a")).await.unwrap();
+    one.create(&session("a"), "").await.unwrap();
     let stores =
         if place.is_shared() { vec![one.clone(), open(&place).into()] } else { vec![one.clone()] };
     for round in 0..10 {
@@ -176,7 +176,7 @@ async fn many_sessions_at_once_are_all_kept(place: Arc<Place>) {
         let store = Arc::clone(&store);
         tokio::spawn(async move {
             let name = format!("s{n}");
-            store.create(&session(&name)).await.unwrap();
+            store.create(&session(&name), "").await.unwrap();
             for round in 0..8 {
                 let turn = turn(&name, round * 2, 1, &["q", "r"]);
                 assert_eq!(store.keep_turn(&turn).await.unwrap(), StoreOutcome::Kept);
@@ -191,8 +191,8 @@ async fn many_sessions_at_once_are_all_kept(place: Arc<Place>) {
 
 async fn snapshots_bring_a_dialogue_back(place: Arc<Place>) {
     let store = open(&place);
-    store.create(&session("a")).await.unwrap();
-    store.create(&session("b")).await.unwrap();
+    store.create(&session("a"), "").await.unwrap();
+    store.create(&session("b"), "").await.unwrap();
     let snapshot = |name: &str, seconds| Snapshot {
         id: format!("s-{name}"),
         session_id: id("a"),
@@ -252,7 +252,7 @@ async fn snapshots_bring_a_dialogue_back(place: Arc<Place>) {
 async fn a_purged_session_leaves_nothing(place: Arc<Place>) {
     let store = open(&place);
     for name in ["a", "b", "c"] {
-        store.create(&session(name)).await.unwrap();
+        store.create(&session(name), "").await.unwrap();
     }
     let key = Some(key("k"));
     store.keep_turn(&KeptTurn { key, ..turn("a", 0, 0, &["one"]) }).await.unwrap();
@@ -283,7 +283,7 @@ async fn a_purged_session_leaves_nothing(place: Arc<Place>) {
     assert!(store.messages(&id("a"), None, 9).await.unwrap().is_empty());
     assert!(store.snapshots(&id("a")).await.unwrap().is_empty());
     assert_eq!(store.request(&id("a"), "k").await.unwrap(), None);
-    store.create(&session("a")).await.expect("the id is free again");
+    store.create(&session("a"), "").await.expect("the id is free again");
     assert_eq!(store.keep_turn(&turn("a", 0, 0, &["new"])).await.unwrap(), StoreOutcome::Kept);
 }
 
@@ -340,7 +340,7 @@ impl Model {
 
 async fn play(store: &SqlStore, name: &str, steps: Vec<Step>) {
     let mut model = Model::default();
-    store.create(&session(name)).await.unwrap();
+    store.create(&session(name), "").await.unwrap();
     for (n, step) in steps.into_iter().enumerate() {
         match step {
             Step::Turn { back, fence, messages, key: named } => {

@@ -6,16 +6,25 @@ use std::time::Duration;
 
 use hearken_base::Secret;
 use hearken_proto::ids::DeviceId;
-use hearken_store::{DeviceReport, DeviceStore, SqlStore, StoreErrorKind};
+use hearken_store::{
+    Activation, ClientRule, CodeRequest, DeviceReport, DeviceStore, MAX_CODES,
+    MAX_CODES_PER_ADDRESS, MAX_STRANGERS, SqlStore, StoreError, StoreErrorKind,
+};
 use hearken_test_support::chat_rows::at;
 use hearken_test_support::places::Place;
-use jiff::SignedDuration;
-use serde_json::json;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
 
 use super::backup::restore;
 use super::{HOUR, on_every_store, open};
 
-on_every_store!(devices_keep_the_contract, hostile_texts_are_kept_or_found_nowhere, codes_are_few);
+on_every_store!(
+    devices_keep_the_contract,
+    hostile_texts_are_kept_or_found_nowhere,
+    codes_are_few_and_shared_fairly,
+    tokens_end_with_their_device,
+    strangers_remove_their_own
+);
 
 fn id(name: &str) -> DeviceId {
     DeviceId::new(name)
@@ -24,12 +33,25 @@ fn id(name: &str) -> DeviceId {
 fn of(device: &str, client: &str) -> DeviceReport {
     DeviceReport {
         device_id: id(device),
-        client_id: client.into(),
+        client_id: Secret::new(client),
+        address: "here".into(),
         board: "board".into(),
         chip: "esp32s3".into(),
         serial_number: String::new(),
         firmware_version: "2.0.0".into(),
     }
+}
+
+/// The code of this device and client, asked for from one address.
+async fn asked(
+    store: &SqlStore,
+    device_id: &DeviceId,
+    client: &str,
+    now: Timestamp,
+) -> Result<Activation, StoreError> {
+    let client_id = &Secret::new(client);
+    let request = CodeRequest { device_id, client_id, address: "here" };
+    store.activation(request, HOUR, now).await
 }
 
 async fn devices_keep_the_contract(place: Arc<Place>) {
@@ -49,19 +71,19 @@ async fn hostile_texts_are_kept_or_found_nowhere(place: Arc<Place>) {
     let store = open(&place);
     for text in ["a\0b", "'; DROP TABLE devices; --", "%_\\", "\u{10ffff}\u{0}", "名\r\n\t"] {
         assert_eq!(store.device(&id(text)).await.unwrap(), None);
-        let reported = store.report(&of(text, text), at(0)).await.unwrap();
+        let reported = store.report(&of(text, text), ClientRule::Latest, at(0)).await.unwrap();
         let kept = text.replace('\0', "\u{fffd}");
         assert_eq!(reported.device_id.as_str(), kept);
         let named = store.rename(&id(text), text).await.unwrap().unwrap();
         assert_eq!(named.name, kept);
-        assert!(store.forget(&id(text)).await.unwrap());
+        assert!(store.forget(&id(text), at(12)).await.unwrap());
     }
 }
 
 async fn reports(store: &SqlStore) {
     assert_eq!(store.device(&id("a")).await.unwrap(), None);
     assert_eq!(store.seen(&id("a"), at(0)).await.unwrap(), None);
-    let first = store.report(&of("a", "c1"), at(1)).await.unwrap();
+    let first = store.report(&of("a", "c1"), ClientRule::Latest, at(1)).await.unwrap();
     assert_eq!((first.first_seen, first.last_seen, first.bound), (at(1), at(1), false));
     assert_eq!(first.firmware_version, "2.0.0");
     let quiet = DeviceReport {
@@ -71,9 +93,9 @@ async fn reports(store: &SqlStore) {
         serial_number: "sn".into(),
         ..of("a", "c2")
     };
-    let again = store.report(&quiet, at(2)).await.unwrap();
+    let again = store.report(&quiet, ClientRule::Latest, at(2)).await.unwrap();
     assert_eq!((again.first_seen, again.last_seen), (at(1), at(2)));
-    assert_eq!((again.client_id.as_str(), again.board.as_str()), ("c2", "board"));
+    assert_eq!((again.client_id.expose(), again.board.as_str()), ("c2", "board"));
     assert_eq!((again.serial_number.as_str(), again.firmware_version.as_str()), ("sn", "2.1.0"));
     assert_eq!(store.device(&id("a")).await.unwrap(), Some(again));
     let seen = store.seen(&id("a"), at(3)).await.unwrap().unwrap();
@@ -82,7 +104,7 @@ async fn reports(store: &SqlStore) {
 
 async fn pages(store: &SqlStore) {
     for device in ["d", "b", "c"] {
-        store.report(&of(device, "x"), at(4)).await.unwrap();
+        store.report(&of(device, "x"), ClientRule::Latest, at(4)).await.unwrap();
     }
     let names = async |after: &str, limit| {
         let page = store.devices(after, limit).await.unwrap();
@@ -97,48 +119,51 @@ async fn pages(store: &SqlStore) {
 }
 
 async fn bindings(store: &SqlStore) {
-    let activation = store.activation(&id("b"), "x", HOUR, at(5)).await.unwrap();
+    let activation = asked(&store, &id("b"), "x", at(5)).await.unwrap();
     let code = activation.code.clone().unwrap();
     assert_eq!((code.len(), activation.expires), (6, at(5) + SignedDuration::from_hours(1)));
-    let again = store.activation(&id("b"), "x", HOUR, at(6)).await.unwrap();
+    let again = asked(&store, &id("b"), "x", at(6)).await.unwrap();
     assert_eq!(again, activation, "the code stays while it is good");
-    let other = store.activation(&id("b"), "y", HOUR, at(6)).await.unwrap();
+    let other = asked(&store, &id("b"), "y", at(6)).await.unwrap();
     assert_ne!(other.code, activation.code, "another client has another code");
-    assert_eq!(store.waiting(&id("b"), "x", at(7)).await.unwrap(), Some(activation.clone()));
-    assert_eq!(store.waiting(&id("b"), "z", at(7)).await.unwrap(), None);
+    assert_eq!(
+        store.waiting(&id("b"), &Secret::new("x"), at(7)).await.unwrap(),
+        Some(activation.clone())
+    );
+    assert_eq!(store.waiting(&id("b"), &Secret::new("z"), at(7)).await.unwrap(), None);
 
     let wrong = if code == "123456" { "654321" } else { "123456" };
     assert_eq!(store.bind(wrong, None, at(8)).await.unwrap(), None);
     let bound = store.bind(&code, Some("lamp"), at(8)).await.unwrap().unwrap();
     assert_eq!((bound.name.as_str(), bound.bound), ("lamp", true));
-    assert!(bound.is_bound_as("x") && !bound.is_bound_as("y"));
+    assert_eq!(bound.client_id, Secret::new("x"));
     assert_eq!(store.bind(&code, None, at(8)).await.unwrap(), None, "a code is good once");
     let late = other.code.unwrap();
     assert_eq!(store.bind(&late, None, at(8)).await.unwrap(), None, "the device is bound already");
-    let waited = store.waiting(&id("b"), "x", at(9)).await.unwrap().unwrap();
+    let waited = store.waiting(&id("b"), &Secret::new("x"), at(9)).await.unwrap().unwrap();
     assert_eq!((waited.code, waited.challenge), (None, activation.challenge));
 
-    let thief = store.report(&of("b", "thief"), at(10)).await.unwrap();
-    assert_eq!((thief.client_id.as_str(), thief.last_seen), ("x", at(4)));
-    let owner = store.report(&of("b", "x"), at(11)).await.unwrap();
-    assert!(owner.is_bound_as("x") && owner.last_seen == at(11));
+    let thief = store.report(&of("b", "thief"), ClientRule::Latest, at(10)).await.unwrap();
+    assert_eq!((thief.client_id.expose(), thief.last_seen), ("x", at(4)));
+    let owner = store.report(&of("b", "x"), ClientRule::Latest, at(11)).await.unwrap();
+    assert!(owner.bound && owner.last_seen == at(11));
 
     let named = store.rename(&id("b"), "kitchen").await.unwrap().unwrap();
     assert_eq!(named.name, "kitchen");
     assert_eq!(store.rename(&id("none"), "x").await.unwrap(), None);
-    assert!(store.forget(&id("b")).await.unwrap());
-    assert!(!store.forget(&id("b")).await.unwrap());
-    assert_eq!(store.waiting(&id("b"), "x", at(12)).await.unwrap(), None);
-    assert!(!store.report(&of("b", "x"), at(13)).await.unwrap().bound);
+    assert!(store.forget(&id("b"), at(12)).await.unwrap());
+    assert!(!store.forget(&id("b"), at(12)).await.unwrap());
+    assert_eq!(store.waiting(&id("b"), &Secret::new("x"), at(12)).await.unwrap(), None);
+    assert!(!store.report(&of("b", "x"), ClientRule::Latest, at(13)).await.unwrap().bound);
 }
 
 async fn codes_expire(store: &SqlStore) {
-    let activation = store.activation(&id("c"), "x", HOUR, at(20)).await.unwrap();
+    let activation = asked(&store, &id("c"), "x", at(20)).await.unwrap();
     let code = activation.code.clone().unwrap();
     let over = activation.expires;
     assert_eq!(store.bind(&code, None, over).await.unwrap(), None, "it has expired");
-    assert_eq!(store.waiting(&id("c"), "x", over).await.unwrap(), None);
-    let next = store.activation(&id("c"), "x", HOUR, over).await.unwrap();
+    assert_eq!(store.waiting(&id("c"), &Secret::new("x"), over).await.unwrap(), None);
+    let next = asked(&store, &id("c"), "x", over).await.unwrap();
     assert_ne!(next.challenge, activation.challenge);
     let bound = store.bind(&next.code.unwrap(), None, over).await.unwrap().unwrap();
     assert_eq!((bound.name.as_str(), bound.bound), ("", true), "no name is given, none is taken");
@@ -153,37 +178,60 @@ async fn keys(store: &SqlStore) {
     assert!(!store.unprovision("sn").await.unwrap());
 }
 
-/// No more codes wait than may be guessed at.
-async fn codes_are_few(place: Arc<Place>) {
+/// Who fills the codes drops its own; no more wait than may be guessed at.
+async fn codes_are_few_and_shared_fairly(place: Arc<Place>) {
     let store = open(&place);
-    let limit = hearken_store::MAX_CODES;
-    restore(&store, waiting(limit - 1).as_bytes(), false).await.unwrap();
-    let last = store.activation(&id("last"), "x", HOUR, at(0)).await.unwrap().code.unwrap();
-    assert_eq!(last.len(), 6);
-    let error = store.activation(&id("more"), "x", HOUR, at(0)).await.unwrap_err();
-    assert_eq!(error.kind, StoreErrorKind::Full);
-    let known = store.activation(&id("d0"), "x", HOUR, at(0)).await.unwrap();
-    assert_eq!(known.code.as_deref(), Some("000000"), "who waits already goes on");
-    store.activation(&id("more"), "x", HOUR, at(3_600)).await.expect("codes make room in time");
+    let (share, most) = (MAX_CODES_PER_ADDRESS, MAX_CODES);
+    restore(&store, waiting(most, |n| n / share).as_bytes(), false).await.unwrap();
+    let codes = async |address: u32| {
+        let mut there = 0;
+        for n in address * share..(address + 1) * share {
+            let client = Secret::new("x");
+            let waits = store.waiting(&id(&format!("d{n}")), &client, at(1)).await.unwrap();
+            there += u32::from(waits.is_some());
+        }
+        there
+    };
+    let honest = asked(&store, &id("honest"), "x", at(1)).await.unwrap();
+    assert_eq!(honest.code.unwrap().len(), 6, "a new address has a place, though all are taken");
+    let left: u32 = { codes(0).await + codes(1).await };
+    assert_eq!(left, 2 * share - 1, "of an address with the most, one was dropped");
+    let known = asked(&store, &id("d4999"), "x", at(1)).await.unwrap();
+    assert_eq!(known.code.as_deref(), Some("004999"), "who waits already goes on");
+    let full = 5;
+    for n in 0..3 {
+        let (device_id, client_id) = (&id(&format!("more{n}")), &Secret::new("x"));
+        let request = CodeRequest { device_id, client_id, address: "5" };
+        store.activation(request, HOUR, at(2)).await.unwrap();
+    }
+    assert_eq!(codes(full).await, share - 3, "an address drops its own oldest codes");
+    let honest = store.waiting(&id("honest"), &Secret::new("x"), at(3)).await.unwrap();
+    assert!(honest.is_some_and(|waits| waits.code.is_some()));
 }
 
-/// A backup of a store in which so many devices wait for an hour.
-fn waiting(devices: u32) -> String {
-    let header = json!({
-        "format": "hearken-store", "version": 1, "schema": 8, "made_at": at(0),
-        "tables": ["activations"],
-    });
+/// A backup of a store in which so many devices wait for an hour, each at its address.
+fn waiting(devices: u32, address: impl Fn(u32) -> u32) -> String {
     let row = |n| {
         let (device, code) = (format!("d{n}"), format!("{n:06}"));
-        let row = json!({
+        json!({
             "device_id": device, "client_id": "x", "code": code, "challenge": "c",
-            "expires_ms": at(3_600).as_millisecond(),
-        });
-        json!({"table": "activations", "row": row})
+            "expires_ms": at(3_600).as_millisecond(), "address": address(n).to_string(),
+        })
     };
-    let mut counts = json!({"activations": devices});
-    for table in [
+    backup_of("activations", (0..devices).map(row))
+}
+
+/// A backup with these rows of one table.
+fn backup_of(table: &str, rows: impl Iterator<Item = Value>) -> String {
+    let header = json!({
+        "format": "hearken-store", "version": 1, "schema": 9, "made_at": at(0), "tables": [table],
+    });
+    let rows: Vec<Value> = rows.map(|row| json!({"table": table, "row": row})).collect();
+    let mut counts = json!({});
+    for name in [
         "devices",
+        "activations",
+        "revocations",
         "provisioning",
         "tool_servers",
         "tool_pins",
@@ -199,17 +247,73 @@ fn waiting(devices: u32) -> String {
         "settings",
         "audit",
     ] {
-        counts[table] = json!(0);
+        counts[name] = json!(if name == table { rows.len() } else { 0 });
     }
-    let lines = [header].into_iter().chain((0..devices).map(row)).chain([json!({"end": counts})]);
+    let lines = [header].into_iter().chain(rows).chain([json!({"end": counts})]);
     lines.map(|line| format!("{line}\n")).collect()
+}
+
+async fn tokens_end_with_their_device(place: Arc<Place>) {
+    let store = open(&place);
+    let held = async |device: &str| {
+        let holder = store.token_holder(&id(device)).await.unwrap();
+        (holder.client_id.map(|client| client.expose().to_owned()), holder.revoked_until)
+    };
+    assert_eq!(held("a").await, (None, None));
+    store.report(&of("a", ""), ClientRule::First, at(1)).await.unwrap();
+    store.report(&of("a", "x"), ClientRule::First, at(2)).await.unwrap();
+    assert_eq!(held("a").await, (Some("x".into()), None), "a device without a client takes one");
+    let other = store.report(&of("a", "y"), ClientRule::First, at(3)).await.unwrap();
+    assert_eq!((other.client_id.expose(), other.last_seen), ("x", at(2)), "and keeps it");
+    let waits = asked(&store, &id("a"), "y", at(4)).await.unwrap().code.unwrap();
+    let bound = store.bind(&waits, None, at(5)).await.unwrap().unwrap();
+    assert!(bound.bound);
+    assert_eq!(held("a").await, (Some("y".into()), Some(at(5))));
+    assert!(store.forget(&id("a"), at(6)).await.unwrap());
+    assert_eq!(held("a").await, (None, Some(at(6))));
+    assert!(!store.forget(&id("b"), at(7)).await.unwrap());
+    assert_eq!(held("b").await, (None, None));
+    let same = asked(&store, &id("c"), "x", at(8)).await.unwrap().code.unwrap();
+    store.report(&of("c", "x"), ClientRule::Latest, at(8)).await.unwrap();
+    store.bind(&same, None, at(9)).await.unwrap();
+    assert_eq!(held("c").await, (Some("x".into()), None), "its own tokens stay valid");
+}
+
+/// A client that invents devices does not remove those of others.
+async fn strangers_remove_their_own(place: Arc<Place>) {
+    let store = open(&place);
+    let invented = MAX_STRANGERS - 1;
+    restore(&store, strangers(invented).as_bytes(), false).await.unwrap();
+    store.report(&of("honest", "x"), ClientRule::First, at(0)).await.unwrap();
+    for n in 0..3 {
+        let more = DeviceReport { address: "there".into(), ..of(&format!("more{n}"), "x") };
+        store.report(&more, ClientRule::First, at(100_000 + n)).await.unwrap();
+    }
+    assert!(store.device(&id("honest")).await.unwrap().is_some(), "though it was seen first");
+    for (device, stays) in [("d0", false), ("d2", false), ("d3", true)] {
+        assert_eq!(store.device(&id(device)).await.unwrap().is_some(), stays, "{device}");
+    }
+}
+
+/// A backup of a store with so many devices of one address, seen one after the other.
+fn strangers(devices: u32) -> String {
+    let row = |n: u32| {
+        let seen = at(i64::from(n) + 1).as_millisecond();
+        json!({
+            "device_id": format!("d{n}"), "client_id": "x", "name": "", "board": "", "chip": "",
+            "serial_number": "", "firmware_version": "", "first_seen_ms": seen,
+            "last_seen_ms": seen, "bound": 0, "tools_off": "[]", "agent": "default",
+            "system_prompt": "", "address": "there",
+        })
+    };
+    backup_of("devices", (0..devices).map(row))
 }
 
 #[tokio::test]
 async fn a_file_outlives_its_server_and_may_be_shared() {
     let folder = tempfile::tempdir().unwrap();
     let one = hearken_store::open(&Secret::default(), folder.path()).unwrap();
-    let known = one.report(&of("a", "x"), at(0)).await.unwrap();
+    let known = one.report(&of("a", "x"), ClientRule::Latest, at(0)).await.unwrap();
     for entry in std::fs::read_dir(folder.path()).unwrap() {
         let entry = entry.unwrap();
         let mode = entry.metadata().unwrap().permissions().mode() & 0o777;
@@ -219,10 +323,8 @@ async fn a_file_outlives_its_server_and_may_be_shared() {
     let other = hearken_store::open(&Secret::new(url), "/nowhere".as_ref()).unwrap();
     assert_eq!(other.device(&id("a")).await.unwrap(), Some(known));
     let device = id("a");
-    let (a, b) = tokio::join!(
-        one.activation(&device, "x", HOUR, at(1)),
-        other.activation(&device, "x", HOUR, at(1)),
-    );
+    let (a, b) =
+        tokio::join!(asked(&one, &device, "x", at(1)), asked(&other, &device, "x", at(1)),);
     assert_eq!(a.unwrap().code, b.unwrap().code, "one device has one code");
     one.close().await;
     other.close().await;
@@ -262,15 +364,15 @@ async fn a_locked_file_ends_a_call_in_time() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("hearken.db");
     let store = SqlStore::file(&file).unwrap();
-    store.report(&of("a", "x"), at(0)).await.unwrap();
+    store.report(&of("a", "x"), ClientRule::Latest, at(0)).await.unwrap();
     let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&file);
     let mut other: sqlx::SqliteConnection = sqlx::ConnectOptions::connect(&options).await.unwrap();
     sqlx::query("BEGIN IMMEDIATE").execute(&mut other).await.unwrap();
     let begun = std::time::Instant::now();
-    let error = store.report(&of("a", "x"), at(1)).await.unwrap_err();
+    let error = store.report(&of("a", "x"), ClientRule::Latest, at(1)).await.unwrap_err();
     assert_eq!(error.kind, StoreErrorKind::Unavailable);
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     assert!(store.device(&id("a")).await.unwrap().is_some(), "others go on reading");
     sqlx::query("ROLLBACK").execute(&mut other).await.unwrap();
-    store.report(&of("a", "x"), at(2)).await.expect("it is free again");
+    store.report(&of("a", "x"), ClientRule::Latest, at(2)).await.expect("it is free again");
 }

@@ -81,7 +81,7 @@ async fn run(url: &str, turns: u32, more: Duration) -> i64 {
 
 async fn loses_nothing(url: String) {
     let store = SqlStore::at(&url).unwrap();
-    store.create(&session(NAME)).await.unwrap();
+    store.create(&session(NAME), "").await.unwrap();
     store.close().await;
     let each = i64::try_from(MESSAGES).unwrap();
     let (mut last, mut more_than_told) = (0, 0);

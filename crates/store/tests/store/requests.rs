@@ -35,8 +35,8 @@ async fn answer(store: &SqlStore, session: &str, name: &str) -> Option<String> {
 
 async fn a_request_is_answered_once(place: Arc<Place>) {
     let store = open(&place);
-    store.create(&session("a")).await.unwrap();
-    store.create(&session("b")).await.unwrap();
+    store.create(&session("a"), "").await.unwrap();
+    store.create(&session("b"), "").await.unwrap();
     assert_eq!(known(&store, "a", "k").await, None);
     assert_eq!(store.keep_turn(&named("a", 0, "k", "one")).await.unwrap(), StoreOutcome::Kept);
     assert_eq!(store.keep_turn(&named("a", 2, "k", "two")).await.unwrap(), StoreOutcome::Overtaken);
@@ -51,7 +51,7 @@ async fn a_request_is_answered_once(place: Arc<Place>) {
 
 async fn a_request_that_has_begun_is_known_before_its_answer(place: Arc<Place>) {
     let store = open(&place);
-    store.create(&session("a")).await.unwrap();
+    store.create(&session("a"), "").await.unwrap();
     let begin =
         async |key: &RequestKey, fence| store.begin_request(&id("a"), key, fence).await.unwrap();
     let under = |fence, name| KeptTurn { fence, ..named("a", 0, name, "one") };
@@ -84,7 +84,7 @@ async fn a_request_that_has_begun_is_known_before_its_answer(place: Arc<Place>) 
 
 async fn requests_go_back_with_their_dialogue(place: Arc<Place>) {
     let store = open(&place);
-    store.create(&session("a")).await.unwrap();
+    store.create(&session("a"), "").await.unwrap();
     let snapshot = async |name: &str| {
         let new = Snapshot {
             id: name.into(),
@@ -116,8 +116,8 @@ async fn requests_go_back_with_their_dialogue(place: Arc<Place>) {
 
 async fn the_last_requests_of_a_session_are_known(place: Arc<Place>) {
     let store = open(&place);
-    store.create(&session("a")).await.unwrap();
-    store.create(&session("b")).await.unwrap();
+    store.create(&session("a"), "").await.unwrap();
+    store.create(&session("b"), "").await.unwrap();
     store.keep_turn(&named("b", 0, "0", "other")).await.unwrap();
     for n in 0..260 {
         let turn = KeptTurn { fence: n, ..named("a", n * 2, &n.to_string(), "x") };

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use hearken_base::Secret;
 use hearken_proto::ids::DeviceId;
-use hearken_store::{DeviceReport, DeviceStore as _, KeptPin, KeptServer, ToolStore as _};
+use hearken_store::{
+    ClientRule, DeviceReport, DeviceStore as _, KeptPin, KeptServer, ToolStore as _,
+};
 use hearken_test_support::chat_rows::at;
 use hearken_test_support::places::Place;
 
@@ -39,13 +41,14 @@ async fn devices_for_which_somebody_chose_are_found(place: Arc<Place>) {
     for device in ["a", "b", "c"] {
         let report = DeviceReport {
             device_id: DeviceId::new(device),
-            client_id: "x".into(),
+            client_id: Secret::new("x"),
+            address: "here".into(),
             board: String::new(),
             chip: String::new(),
             serial_number: String::new(),
             firmware_version: String::new(),
         };
-        let new = store.report(&report, at(0)).await.unwrap();
+        let new = store.report(&report, ClientRule::Latest, at(0)).await.unwrap();
         assert_eq!((new.agent.as_str(), new.tools_off.len()), ("default", 0));
     }
     let off = ["x".to_owned(), "名".to_owned()];

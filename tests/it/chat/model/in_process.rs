@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hearken_actors::chat::turns::RequestOptions;
-use hearken_actors::chat::{ChatError, ChatPiece, ChatService, ChatSettings, HeldCalls};
+use hearken_actors::chat::{Asker, ChatError, ChatPiece, ChatService, ChatSettings, HeldCalls};
 use hearken_actors::ports::{ChatStore as _, EventBus as _, RequestKey, Watch};
 use hearken_actors::tasks::Tasks;
 use hearken_actors::tools::ToolSettings;
@@ -158,7 +158,7 @@ impl System for ChatInProcess {
 
     async fn make(&mut self) -> SessionId {
         let wanted: CreateSession = serde_json::from_value(wanted("c")).unwrap();
-        let id = self.service.create(wanted).await.unwrap().id;
+        let id = self.service.create(wanted, &Asker::Anybody).await.unwrap().id;
         put_hero(&self.storage, &id);
         let watch = self.bus.watch(&id, None).await.unwrap();
         self.watches.insert(id.clone(), (watch, Vec::new()));

@@ -1,0 +1,84 @@
+//! Who may use which chat session, and how much a client without a credential may store. Not for how
+//! somebody is recognised.
+
+use hearken_proto::ids::SessionId;
+
+use super::{ChatError, ChatService};
+use crate::wall_clock::now;
+
+/// Owner of sessions that were created with a credential.
+const CREDENTIAL: &str = "credential";
+/// Most deleted sessions that are purged to make room for a new one.
+const PURGED_FOR_ROOM: usize = 16;
+
+/// Who asks about sessions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Asker {
+    /// Anybody, where nobody needs a credential: may use every session, and owns none.
+    Anybody,
+    /// Holder of a credential: may use every session.
+    Credential,
+    /// Client without a credential, under the name by which it is known: may use its own sessions,
+    /// and those that nobody owns if it knows their id.
+    Client(String),
+}
+
+impl Asker {
+    /// Returns the owner of the sessions that it creates; empty for nobody.
+    pub(super) fn owner(&self) -> &str {
+        match self {
+            Self::Anybody => "",
+            Self::Credential => CREDENTIAL,
+            Self::Client(name) => name,
+        }
+    }
+
+    /// Returns the name of a client without a credential.
+    pub(super) fn client(&self) -> Option<&str> {
+        match self {
+            Self::Anybody | Self::Credential => None,
+            Self::Client(name) => Some(name),
+        }
+    }
+}
+
+impl ChatService {
+    /// Checks that somebody may use a session.
+    ///
+    /// # Errors
+    /// Returns an error if there is no such session, it belongs to somebody else, or the store
+    /// failed. The first two are the same to the client.
+    pub async fn admit(&self, asker: &Asker, id: &SessionId) -> Result<(), ChatError> {
+        let Some(client) = asker.client() else { return Ok(()) };
+        let owner = self.store.owner(id).await?;
+        let admitted = owner.is_some_and(|owner| owner.is_empty() || owner == client);
+        if admitted { Ok(()) } else { Err(ChatError::SessionNotFound(id.clone())) }
+    }
+
+    /// Checks that somebody may store more. Purges deleted sessions of a client whose share is used
+    /// up, the oldest first.
+    ///
+    /// # Errors
+    /// Returns an error if the share is used up, or the store or the state server failed.
+    pub async fn check_share(&self, asker: &Asker) -> Result<(), ChatError> {
+        let Some(client) = asker.client() else { return Ok(()) };
+        let settings = self.settings.get();
+        for _ in 0..PURGED_FOR_ROOM {
+            let used = self.store.usage(client).await?;
+            let has_room = used.sessions < settings.max_sessions_per_address
+                && used.bytes < settings.max_bytes_per_address;
+            if has_room {
+                return Ok(());
+            }
+            let Some(deleted) = self.store.oldest_deleted(client).await? else { break };
+            if !self.forget(&deleted, now()).await? {
+                break;
+            }
+        }
+        let about = format!(
+            "this address has {} sessions or {} bytes of them, without a token: delete some",
+            settings.max_sessions_per_address, settings.max_bytes_per_address
+        );
+        Err(ChatError::ShareUsed(about))
+    }
+}

@@ -1,0 +1,64 @@
+//! SQL of who owns chat sessions, what an owner has stored, and what nobody uses any more. Not for
+//! the decisions about it.
+
+use hearken_actors::ports::StorageUsage;
+use hearken_proto::ids::SessionId;
+use jiff::Timestamp;
+use sqlx::Row as _;
+
+use super::{SqlStore, text, unusable};
+use crate::StoreError;
+
+impl SqlStore {
+    pub(super) async fn chat_owner(&self, id: &SessionId) -> Result<Option<String>, StoreError> {
+        let sql = "SELECT owner FROM chat_sessions WHERE session_id = $1";
+        let owner = sqlx::query_scalar(sql).bind(text(id.as_str()));
+        Ok(owner.fetch_optional(self.pool().await?).await?)
+    }
+
+    pub(super) async fn chat_usage(&self, owner: &str) -> Result<StorageUsage, StoreError> {
+        let row = sqlx::query(
+            "SELECT COUNT(*) AS sessions, CAST(COALESCE(SUM(stored_bytes), 0) AS BIGINT) + \
+             (SELECT CAST(COALESCE(SUM(s.stored_bytes), 0) AS BIGINT) FROM chat_snapshots s \
+             JOIN chat_sessions c ON c.session_id = s.session_id WHERE c.owner = $1) AS bytes \
+             FROM chat_sessions WHERE owner = $1",
+        )
+        .bind(text(owner))
+        .fetch_one(self.pool().await?)
+        .await?;
+        let number = |column| row.try_get::<i64, _>(column)?.try_into().map_err(unusable);
+        Ok(StorageUsage { sessions: number("sessions")?, bytes: number("bytes")? })
+    }
+
+    pub(super) async fn oldest_deleted_chat(
+        &self,
+        owner: &str,
+    ) -> Result<Option<SessionId>, StoreError> {
+        let id: Option<String> = sqlx::query_scalar(
+            "SELECT session_id FROM chat_sessions WHERE owner = $1 AND status = 'deleted' \
+             ORDER BY updated_ms, session_id LIMIT 1",
+        )
+        .bind(text(owner))
+        .fetch_optional(self.pool().await?)
+        .await?;
+        Ok(id.map(SessionId::new))
+    }
+
+    pub(super) async fn unused_chats(
+        &self,
+        before: Timestamp,
+        offset: u32,
+        limit: u32,
+    ) -> Result<Vec<SessionId>, StoreError> {
+        let ids: Vec<String> = sqlx::query_scalar(
+            "SELECT session_id FROM chat_sessions WHERE status <> 'deleted' \
+             AND last_access_ms < $1 ORDER BY last_access_ms, session_id LIMIT $2 OFFSET $3",
+        )
+        .bind(before.as_millisecond())
+        .bind(i64::from(limit))
+        .bind(i64::from(offset))
+        .fetch_all(self.pool().await?)
+        .await?;
+        Ok(ids.into_iter().map(SessionId::new).collect())
+    }
+}

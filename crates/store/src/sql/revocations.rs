@@ -1,0 +1,50 @@
+//! SQL of revoked tokens of devices: which of them are no longer valid. Not for the tokens themselves.
+
+use hearken_base::Secret;
+use hearken_proto::ids::DeviceId;
+use jiff::Timestamp;
+use sqlx::Row as _;
+
+use super::{SqlStore, StoreTransaction, text, time};
+use crate::{MAX_REVOCATIONS, StoreError, TokenHolder};
+
+/// Revokes all tokens of a device that were made until now.
+pub(super) async fn revoke(
+    work: &mut StoreTransaction,
+    device_id: &str,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    sqlx::query(
+        "INSERT INTO revocations (device_id, until_ms) VALUES ($1, $2) \
+         ON CONFLICT (device_id) DO UPDATE SET until_ms = excluded.until_ms",
+    )
+    .bind(device_id)
+    .bind(now.as_millisecond())
+    .execute(&mut **work)
+    .await?;
+    sqlx::query(
+        "DELETE FROM revocations WHERE until_ms < (SELECT until_ms FROM revocations \
+         ORDER BY until_ms DESC LIMIT 1 OFFSET $1)",
+    )
+    .bind(i64::from(MAX_REVOCATIONS) - 1)
+    .execute(&mut **work)
+    .await?;
+    Ok(())
+}
+
+impl SqlStore {
+    pub(super) async fn holder_of_tokens(&self, id: &DeviceId) -> Result<TokenHolder, StoreError> {
+        let row = sqlx::query(
+            "SELECT (SELECT client_id FROM devices WHERE device_id = $1) AS client_id, \
+             (SELECT until_ms FROM revocations WHERE device_id = $1) AS until_ms",
+        )
+        .bind(text(id.as_str()))
+        .fetch_one(self.pool().await?)
+        .await?;
+        let until: Option<i64> = row.try_get("until_ms")?;
+        Ok(TokenHolder {
+            client_id: row.try_get::<Option<String>, _>("client_id")?.map(Secret::new),
+            revoked_until: until.map(time).transpose()?,
+        })
+    }
+}

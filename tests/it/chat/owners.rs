@@ -1,0 +1,182 @@
+//! Whose a session is: clients without a token use their own sessions, under every route, and store
+//! no more than their share. Addresses are those of a trusted proxy's header, as one machine has but
+//! one of its own.
+
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use hearken::config::{AuthRequired, Config};
+use hearken_actors::chat::Asker;
+use hearken_actors::ports::{ChatStore as _, KeptTurn, StoreOutcome};
+use hearken_base::Secret;
+use hearken_test_support::chat_rows::turn;
+use hearken_test_support::eventually;
+use reqwest::{Method, RequestBuilder};
+use serde_json::{Value, json};
+use tokio_tungstenite::connect_async;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+
+use super::in_process::ChatInProcess;
+use super::{Table, answer, code};
+
+const ADMIN: &str = "the admin token of the tests";
+const ANN: &str = "203.0.113.1";
+const BOB: &str = "203.0.113.2";
+
+/// Open to everybody without a token, behind a proxy that tells addresses.
+fn open(config: &mut Config) {
+    config.auth.required = AuthRequired::Always;
+    config.auth.admin_token = Secret::new(ADMIN);
+    config.chat.open_to_all = true;
+    config.ota.trust_proxy = true;
+}
+
+fn from(table: &Table, address: &str, method: Method, path: &str) -> RequestBuilder {
+    table.request(method, path).header("x-forwarded-for", address)
+}
+
+async fn create(table: &Table, address: &str) -> (u16, Value) {
+    let wanted = json!({"name": "n", "creator_id": "user-123"});
+    answer(from(table, address, Method::POST, "/api/sessions").json(&wanted)).await
+}
+
+async fn created(table: &Table, address: &str) -> String {
+    let (status, made) = create(table, address).await;
+    assert_eq!(status, 201, "{made}");
+    made["session_id"].as_str().unwrap().to_owned()
+}
+
+async fn listed(request: RequestBuilder) -> Vec<String> {
+    let (status, told) = answer(request).await;
+    assert_eq!(status, 200, "{told}");
+    let ids = told["sessions"].as_array().unwrap().iter();
+    ids.map(|session| session["id"].as_str().unwrap().to_owned()).collect()
+}
+
+async fn watched(table: &Table, address: &str, id: &str) -> bool {
+    let url = format!("ws://{}/api/sessions/{id}/ws", table.server.address);
+    let mut request = url.into_client_request().unwrap();
+    request.headers_mut().insert("x-forwarded-for", address.parse().unwrap());
+    match connect_async(request).await {
+        Ok((mut socket, _)) => socket.next().await.is_some(),
+        Err(_) => false,
+    }
+}
+
+#[actix_web::test]
+async fn a_stranger_finds_nothing_of_anothers_session() {
+    let table = Table::with(open).await;
+    let id = created(&table, ANN).await;
+    let path = format!("/api/sessions/{id}");
+    let say = json!({"message": "hello"});
+    let mut snapshot = String::new();
+    for (method, part, body) in [
+        (Method::GET, "", Value::Null),
+        (Method::POST, "/chat", say.clone()),
+        (Method::GET, "/messages", Value::Null),
+        (Method::GET, "/state", Value::Null),
+        (Method::GET, "/characters", Value::Null),
+        (Method::GET, "/combat", Value::Null),
+        (Method::POST, "/snapshots", json!({"name": "s"})),
+        (Method::GET, "/snapshots", Value::Null),
+        (Method::POST, "/snapshots/SNAPSHOT/restore", Value::Null),
+        (Method::POST, "/archive", Value::Null),
+        (Method::POST, "/restore", Value::Null),
+        (Method::DELETE, "", Value::Null),
+        (Method::POST, "/restore", Value::Null),
+    ] {
+        let path = format!("{path}{}", part.replace("SNAPSHOT", &snapshot));
+        let ask = |address| from(&table, address, method.clone(), &path).json(&body);
+        let gone = (404, "SESSION_NOT_FOUND".to_owned());
+        assert_eq!(code(answer(ask(BOB)).await), gone, "{method} {path}");
+        let (status, told) = answer(ask(ANN)).await;
+        assert!(status == 200 || status == 201, "{method} {path}: {told}");
+        if let Some(made) = told["id"].as_str().filter(|_| part == "/snapshots") {
+            made.clone_into(&mut snapshot);
+        }
+    }
+    assert!(!watched(&table, BOB, &id).await && watched(&table, ANN, &id).await);
+    let of_bob = created(&table, BOB).await;
+    let list = |address| from(&table, address, Method::GET, "/api/sessions");
+    assert_eq!(listed(list(ANN)).await, [id.clone()]);
+    assert_eq!(listed(list(BOB).query(&[("user_id", "user-123")])).await, [of_bob.clone()]);
+    let administrator = listed(list("203.0.113.3").bearer_auth(ADMIN)).await;
+    assert_eq!(administrator.len(), 2, "the administrator sees all: {administrator:?}");
+    let shown = from(&table, "203.0.113.3", Method::GET, &path).bearer_auth(ADMIN);
+    assert_eq!(answer(shown).await.0, 200);
+    table.server.stop().await;
+}
+
+#[actix_web::test]
+async fn who_has_the_token_is_the_application_and_uses_all() {
+    let table = Table::with(|config| {
+        open(config);
+        config.chat.token = Secret::new("the token of the application");
+    })
+    .await;
+    let with = |address, method, path: &str| {
+        from(&table, address, method, path).bearer_auth("the token of the application")
+    };
+    let wanted = json!({"name": "n", "creator_id": "user-123"});
+    let (_, made) = answer(with(ANN, Method::POST, "/api/sessions").json(&wanted)).await;
+    let path = format!("/api/sessions/{}", made["session_id"].as_str().unwrap());
+    assert_eq!(answer(with(BOB, Method::GET, &path)).await.0, 200);
+    assert_eq!(listed(with(BOB, Method::GET, "/api/sessions")).await.len(), 1);
+    assert_eq!(answer(from(&table, ANN, Method::GET, &path)).await.0, 401);
+    table.server.stop().await;
+}
+
+#[actix_web::test]
+async fn what_an_address_stores_has_a_share() {
+    let table = Table::with(|config| {
+        open(config);
+        config.chat.max_sessions_per_address = 2;
+    })
+    .await;
+    let first = created(&table, ANN).await;
+    let second = created(&table, ANN).await;
+    let (status, told) = create(&table, ANN).await;
+    assert_eq!((status, &told["error"]["code"]), (400, &json!("INVALID_REQUEST")), "{told}");
+    assert!(told["error"]["message"].as_str().unwrap().contains("delete some"), "{told}");
+    created(&table, BOB).await;
+    let path = format!("/api/sessions/{first}");
+    assert_eq!(answer(from(&table, ANN, Method::DELETE, &path)).await.0, 200);
+    let third = created(&table, ANN).await;
+    let list = from(&table, ANN, Method::GET, "/api/sessions");
+    let mut left = listed(list).await;
+    left.sort();
+    assert_eq!(left, [second, third], "what was deleted makes room");
+    table.server.stop().await;
+}
+
+#[actix_web::test]
+async fn a_client_stores_no_more_bytes_than_its_share() {
+    let most = 2_000;
+    let chat = ChatInProcess::with(|settings| settings.max_bytes_per_address = most).await;
+    let ann = Asker::Client("address 203.0.113.1".into());
+    let wanted = serde_json::from_value(json!({"name": "n", "creator_id": "c"})).unwrap();
+    let id = chat.service.create(wanted, &ann).await.unwrap().id;
+    let mut turns = 0;
+    while chat.service.check_share(&ann).await.is_ok() {
+        let kept = KeptTurn { session_id: id.clone(), ..turn("", turns, 0, &[&"x".repeat(500)]) };
+        assert_eq!(chat.store.keep_turn(&kept).await.unwrap(), StoreOutcome::Kept);
+        turns += 1;
+        assert!(turns < 10, "it ends");
+    }
+    assert!((2..=4).contains(&turns), "{turns}");
+    assert!(chat.service.check_share(&Asker::Credential).await.is_ok());
+    assert!(chat.service.check_share(&Asker::Client("address 203.0.113.2".into())).await.is_ok());
+}
+
+#[actix_web::test]
+async fn a_session_that_nobody_uses_is_deleted_and_can_be_restored() {
+    let chat = ChatInProcess::with(|settings| settings.retention = Duration::from_millis(1)).await;
+    eventually("it is deleted", || async {
+        (chat.service.delete_unused().await.unwrap() == 1).then_some(())
+    })
+    .await;
+    assert!(chat.service.session(&chat.id).await.is_err());
+    chat.service.restore(&chat.id).await.unwrap();
+    let kept = ChatInProcess::with(|settings| settings.retention = Duration::ZERO).await;
+    assert_eq!(kept.service.delete_unused().await.unwrap(), 0, "without a limit all are kept");
+}

@@ -1,0 +1,152 @@
+//! Who only knows the id of another device does not become it, and a board that was flashed anew
+//! comes back. Not for devices that wait to be bound for the first time.
+
+use futures_util::StreamExt as _;
+use hearken_base::Secret;
+use hearken_test_support::places::{Place, on};
+use reqwest::Method;
+use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::Message;
+
+use super::{
+    CLIENT, DEVICE, as_admin, as_device, bind, boot, boot_as, greet, greeted, guarded, headers,
+    read, token, upgrade,
+};
+use crate::support::app::{TestServer, Vendors};
+
+/// What a board makes itself after its flash was erased.
+const ANEW: &str = "00000000-0000-4000-8000-00000000000a";
+
+fn token_of(told: &Value) -> &str {
+    told["websocket"]["token"].as_str().unwrap()
+}
+
+#[tokio::test]
+async fn who_only_knows_its_address_gets_no_token_and_does_not_disturb_it() {
+    let vendors = Vendors::start().await;
+    let server = TestServer::start(&vendors, guarded).await;
+    let mut victim = greeted(&server, &headers(DEVICE, CLIENT, Some(&token(&server).await))).await;
+    for client in ["another", "", ANEW] {
+        let told = boot_as(&server, client).await;
+        assert_eq!(token_of(&told), "", "{client:?}: {told}");
+        assert!(told["activation"]["code"].is_string(), "{client:?}: {told}");
+        let asked = as_device(&server, Method::POST, "/xiaozhi/ota/activate").json(&json!({}));
+        let waits = reqwest::Client::new().post(server.http_url("/xiaozhi/ota/activate"));
+        let waits = waits.header("Device-Id", DEVICE).header("Client-Id", client).json(&json!({}));
+        assert_eq!(waits.send().await.unwrap().status(), 202, "{client:?}");
+        assert_eq!(asked.send().await.unwrap().status(), 200, "its owner has nothing to wait for");
+        // Without a token it hears its code, on a connection of its own.
+        greeted(&server, &headers(DEVICE, client, None)).await;
+        greet(&mut victim).await;
+    }
+    let (status, shown) = read(
+        as_admin(&server, Method::GET, &format!("/api/devices/{DEVICE}")).send().await.unwrap(),
+    )
+    .await;
+    assert_eq!((status, shown.get("client_id")), (200, None), "what proves a board is not shown");
+    for _ in 0..10 {
+        let told = boot(&server).await;
+        assert!(token_of(&told).len() > 40 && told.get("activation").is_none(), "{told}");
+        assert_eq!(upgrade(&server, &headers(DEVICE, CLIENT, Some(token_of(&told)))).await.0, 101);
+    }
+}
+
+#[tokio::test]
+async fn a_board_that_was_flashed_anew_is_let_in_by_its_code() {
+    let vendors = Vendors::start().await;
+    let server = TestServer::start(&vendors, guarded).await;
+    let before = token(&server).await;
+    let mut former = greeted(&server, &headers(DEVICE, CLIENT, Some(&before))).await;
+    let told = boot_as(&server, ANEW).await;
+    let (status, device) =
+        read(bind(&server, told["activation"]["code"].as_str().unwrap()).await).await;
+    assert_eq!((status, &device["device_id"]), (200, &json!(DEVICE)), "{device}");
+    let closed = loop {
+        match former.next().await {
+            Some(Ok(Message::Close(reason))) => break reason.map(|reason| reason.code.into()),
+            Some(Ok(_)) => {}
+            other => panic!("no Close, but {other:?}"),
+        }
+    };
+    assert_eq!(closed, Some(1008), "the connection of the former client ends");
+    let told = boot_as(&server, ANEW).await;
+    assert_eq!(told.get("activation"), None, "{told}");
+    greeted(&server, &headers(DEVICE, ANEW, Some(token_of(&told)))).await;
+    let (status, message) = upgrade(&server, &headers(DEVICE, CLIENT, Some(&before))).await;
+    assert_eq!(status, 401, "{message}");
+    assert!(message.contains("revoked"), "{message}");
+    assert_eq!(token_of(&boot(&server).await), "", "the former client needs a code now");
+}
+
+#[tokio::test]
+async fn the_tokens_of_a_deleted_device_end() {
+    let vendors = Vendors::start().await;
+    let server = TestServer::start(&vendors, guarded).await;
+    let before = token(&server).await;
+    let gone = as_admin(&server, Method::DELETE, &format!("/api/devices/{DEVICE}")).send().await;
+    assert_eq!(gone.unwrap().status(), 204);
+    let tool = async |token: &str| {
+        let asked = as_device(&server, Method::GET, "/litemcp/none").bearer_auth(token).send();
+        asked.await.unwrap().status().as_u16()
+    };
+    assert_eq!(
+        (upgrade(&server, &headers(DEVICE, CLIENT, Some(&before))).await.0, tool(&before).await),
+        (401, 403)
+    );
+    // The next board that asks for it has it.
+    let told = boot_as(&server, ANEW).await;
+    let after = token_of(&told);
+    assert_eq!(upgrade(&server, &headers(DEVICE, ANEW, Some(after))).await.0, 101);
+    assert_eq!(upgrade(&server, &headers(DEVICE, CLIENT, Some(&before))).await.0, 401);
+}
+
+#[tokio::test]
+async fn without_its_store_a_server_lets_in_by_token_and_gives_none() {
+    let vendors = Vendors::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let broken = tempfile::NamedTempFile::new().unwrap();
+    let kept = |config: &mut hearken::config::Config| {
+        guarded(config);
+        config.server.data_dir = folder.path().to_owned();
+    };
+    let server = TestServer::start(&vendors, kept).await;
+    let before = token(&server).await;
+    server.stop().await;
+    let server = TestServer::start(&vendors, |config| {
+        kept(config);
+        let url = format!("sqlite://{}/below/a/file.db", broken.path().display());
+        config.store.url = Secret::new(url);
+    })
+    .await;
+    assert_eq!(upgrade(&server, &headers(DEVICE, CLIENT, Some(&before))).await.0, 101);
+    for client in [CLIENT, ANEW] {
+        let told = boot_as(&server, client).await;
+        assert_eq!(told["websocket"].get("token"), None, "a board keeps the one it has: {told}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_instances_know_whose_an_id_is() {
+    on(Place::postgres().await, |place| async move {
+        let vendors = Vendors::start().await;
+        let shared = |config: &mut hearken::config::Config| {
+            guarded(config);
+            config.store.url = Secret::new(place.url.clone());
+        };
+        let one = TestServer::start(&vendors, shared).await;
+        let other = TestServer::start(&vendors, shared).await;
+        let before = token(&one).await;
+        assert_eq!(upgrade(&other, &headers(DEVICE, CLIENT, Some(&before))).await.0, 101);
+        let told = boot_as(&other, ANEW).await;
+        assert_eq!(token_of(&told), "", "{told}");
+        bind(&one, told["activation"]["code"].as_str().unwrap()).await;
+        let after = boot_as(&other, ANEW).await;
+        assert_eq!(upgrade(&one, &headers(DEVICE, ANEW, Some(token_of(&after)))).await.0, 101);
+        for server in [&one, &other] {
+            assert_eq!(upgrade(server, &headers(DEVICE, CLIENT, Some(&before))).await.0, 401);
+        }
+        one.stop().await;
+        other.stop().await;
+    })
+    .await;
+}

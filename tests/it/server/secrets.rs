@@ -12,6 +12,7 @@ use hearken_test_support::vendors::{Behaviour, ListenAiAsr, ListenAiTts};
 use hearken_virtual_device::toolbox::Toolbox;
 use reqwest::Method;
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
 
 use super::person::Person;
 use super::recording::{end, hearken, only_file, serve};
@@ -69,6 +70,19 @@ fn configuration(program: &str, socket: &str) -> String {
         start_timeout_ms = 1000
         "#
     )
+}
+
+/// The address of a server that takes WebSockets, and says nothing.
+async fn silent_server() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("ws://{}/", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        let mut taken = Vec::new();
+        while let Ok((stream, _)) = listener.accept().await {
+            taken.push(tokio_tungstenite::accept_async(stream).await);
+        }
+    });
+    url
 }
 
 /// Every answer that an administrator gets, and some that everybody gets, as one text.
@@ -132,7 +146,7 @@ async fn no_secret_leaves_a_server_that_runs() {
     let program = "env > seen.new; ls -l /proc/$$/fd >> seen.new; mv seen.new seen; exec cat";
     let asr = ListenAiAsr::start(Behaviour::Normal, ORDER).await;
     let vendors = Vendors::with(asr, ListenAiTts::start(Behaviour::Normal).await).await;
-    let configuration = configuration(program, &vendors.tts.url());
+    let configuration = configuration(program, &silent_server().await);
     fs::write(path("config.toml"), configuration).unwrap();
     let mut command = hearken(&vendors, folder.path());
     command

@@ -222,7 +222,7 @@ fn waiting(devices: u32, address: impl Fn(u32) -> u32) -> String {
 }
 
 /// A backup with these rows of one table.
-fn backup_of(table: &str, rows: impl Iterator<Item = Value>) -> String {
+pub(super) fn backup_of(table: &str, rows: impl Iterator<Item = Value>) -> String {
     let header = json!({
         "format": "hearken-store", "version": 1, "schema": 8, "made_at": at(0), "tables": [table],
     });

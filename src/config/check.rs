@@ -240,6 +240,7 @@ fn museum(config: &Config) -> Result<(), ConfigError> {
     let m = &config.museum;
     within("museum.temperature", m.temperature, 0.0, 2.0)?;
     within("museum.max_tokens", m.max_tokens, 1, 1_000_000)?;
+    within("museum.max_sessions_per_address", m.max_sessions_per_address, 1, 1_000_000_000)?;
     within("museum.max_messages", m.max_messages, 2, 1_000)?;
     within("museum.session_timeout_ms", in_ms(m.session_timeout), 1_000, 2_592_000_000)?;
     within("museum.max_sessions", m.max_sessions, 1, 1_000_000)?;

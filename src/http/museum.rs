@@ -25,10 +25,10 @@ use utoipa::IntoResponses;
 use utoipa::openapi::{RefOr, Response};
 
 use super::AccessControl;
-use super::auth::Face;
+use super::auth::{Admission, Face};
 use super::extract::state;
 use super::fault::{Answer, Refusal, refusals};
-use super::middleware::{address_of, middleware_state};
+use super::middleware::{address_of, middleware_state, owner_of};
 use super::request_identity::{body, session_of};
 use crate::museum::{Museum, MuseumError};
 
@@ -120,15 +120,16 @@ impl MuseumClients {
         &self,
         request: &HttpRequest,
         session: Option<&SessionId>,
-    ) -> Result<(), Refusal> {
-        if let Err(missing) = state::<AccessControl>(request)?.auth.face(request, &self.face) {
+    ) -> Result<Admission, Refusal> {
+        let admitted = state::<AccessControl>(request)?.auth.face(request, &self.face);
+        let admission = admitted.map_err(|missing| {
             let msg = format!("需要 museum.token 访问令牌 (UNAUTHORIZED: {missing})");
             let mut told = refused(StatusCode::UNAUTHORIZED, msg, Vec::new());
             let challenge = HeaderValue::from_static("Bearer realm=\"museum\"");
             told.headers_mut().insert(WWW_AUTHENTICATE, challenge);
-            return Err(told.into());
-        }
-        let Some(limit) = &self.limit else { return Ok(()) };
+            Refusal::from(told)
+        })?;
+        let Some(limit) = &self.limit else { return Ok(admission) };
         // A session id in a header can be invented: it is a client only if an application vouches
         // for it.
         let trusted = middleware_state(request).is_some_and(|state| state.is_trusted(request));
@@ -139,7 +140,8 @@ impl MuseumClients {
         limit.take(&client).await.map_err(|wait| {
             let msg = "请求过于频繁，请稍后再试 (RATE_LIMITED)";
             refused_for_now(StatusCode::TOO_MANY_REQUESTS, msg, wait)
-        })
+        })?;
+        Ok(admission)
     }
 
     /// Checks the request, and returns the session id in its header.
@@ -150,8 +152,9 @@ impl MuseumClients {
     }
 }
 
-/// Client that may use the service.
-pub(super) struct Client;
+/// Client that may use the service; one without a credential with the name under which it is
+/// counted.
+pub(super) struct Client(Option<String>);
 
 /// Session that the request names, of a client that may use the service.
 pub(super) struct ClientSession(SessionId);
@@ -163,8 +166,8 @@ impl FromRequest for Client {
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
         let request = request.clone();
         Box::pin(async move {
-            state::<MuseumClients>(&request)?.let_in(&request, None).await?;
-            Ok(Self)
+            let admission = state::<MuseumClients>(&request)?.let_in(&request, None).await?;
+            Ok(Self((admission == Admission::Client).then(|| owner_of(&request))))
         })
     }
 }
@@ -191,12 +194,12 @@ async fn read(payload: web::Payload) -> Result<Value, Refusal> {
 #[utoipa::path(post, path = "/api/session/register", tag = "museum", request_body = Register,
     responses((status = 200, body = Registered), Refusals))]
 pub(super) async fn register(
-    _: Client,
+    client: Client,
     payload: web::Payload,
     clients: web::Data<MuseumClients>,
 ) -> Answer {
     let wanted = Register::read(&read(payload).await?).map_err(wrong)?;
-    let session = clients.museum.register(wanted).await.map_err(failed)?;
+    let session = clients.museum.register(wanted, client.0.as_deref()).await.map_err(failed)?;
     Ok(HttpResponse::Ok().json(Registered {
         session_id: session.id.to_string(),
         expires_at: session.expires_at,

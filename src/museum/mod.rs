@@ -140,19 +140,21 @@ impl Museum {
         after(now, self.settings.get().session_timeout)
     }
 
-    /// Registers a client and returns its session.
+    /// Registers a client and returns its session. A client without a credential is counted under
+    /// this name.
     ///
     /// # Errors
     /// A function is invalid, there are too many sessions, or the store failed.
-    pub async fn register(&self, request: Register) -> Result<MuseumSession, MuseumError> {
+    pub async fn register(
+        &self,
+        request: Register,
+        client: Option<&str>,
+    ) -> Result<MuseumSession, MuseumError> {
         let wanted = request.functions;
         let read = off_worker(move |until| Functions::read(&wanted, until)).await;
         let functions = read.map_err(|_| MuseumError::Busy)?.map_err(MuseumError::Wrong)?;
         let now = self.now();
-        let (_, sessions) = self.ports.store.list(now, 0, 0).await?;
-        if sessions >= self.settings.get().max_sessions {
-            return Err(MuseumError::Full);
-        }
+        self.check_room(client, now).await?;
         let session = MuseumSession {
             id: SessionId::random(),
             metadata: Value::Object(request.client_metadata),
@@ -163,10 +165,24 @@ impl Museum {
             expires_at: self.ends(now),
             requests: 0,
         };
-        self.ports.store.create(&session).await?;
+        self.ports.store.create(&session, client.unwrap_or_default()).await?;
         self.registered.fetch_add(1, Ordering::Relaxed);
         tracing::info!(session = %session.id, functions = session.functions.len(), "a museum client registered");
         Ok(session)
+    }
+
+    /// Checks that one more session may exist, and one more of this client.
+    async fn check_room(&self, client: Option<&str>, now: Timestamp) -> Result<(), MuseumError> {
+        let settings = self.settings.get();
+        let (_, sessions) = self.ports.store.list(now, 0, 0).await?;
+        let of_client = match client {
+            Some(client) => self.ports.store.count_at(client, now).await?,
+            None => 0,
+        };
+        if sessions >= settings.max_sessions || of_client >= settings.max_sessions_per_address {
+            return Err(MuseumError::Full);
+        }
+        Ok(())
     }
 
     /// Extends the session. Returns its new expiry time.
@@ -297,10 +313,15 @@ impl Museum {
         let mut ticks = tokio::time::interval(SWEEP_EVERY);
         loop {
             ticks.tick().await;
-            match self.ports.store.remove_expired(self.now(), SWEEP).await {
-                Ok(0) => {}
-                Ok(sessions) => tracing::info!(sessions, "deleted expired museum sessions"),
-                Err(error) => tracing::warn!(%error, "cannot delete expired museum sessions"),
+            loop {
+                match self.ports.store.remove_expired(self.now(), SWEEP).await {
+                    Ok(0) => break,
+                    Ok(sessions) => tracing::info!(sessions, "deleted expired museum sessions"),
+                    Err(error) => {
+                        tracing::warn!(%error, "cannot delete expired museum sessions");
+                        break;
+                    }
+                }
             }
         }
     }

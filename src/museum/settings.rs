@@ -42,6 +42,9 @@ pub struct MuseumSettings {
     pub session_timeout: Duration,
     /// Maximum number of sessions; a further one is refused with 503.
     pub max_sessions: u64,
+    /// Most of them that clients at one address have without a token; a further one is refused with
+    /// 503.
+    pub max_sessions_per_address: u64,
     /// Time for which the answer to the same question after the same conversation is cached; zero
     /// for no cache.
     #[serde(rename = "cache_answers_ms", with = "ms")]
@@ -63,6 +66,7 @@ impl Default for MuseumSettings {
             max_messages: 10,
             session_timeout: Duration::from_secs(900),
             max_sessions: 10_000,
+            max_sessions_per_address: 1_000,
             answers_for: Duration::from_secs(300),
             requests_per_minute: 60,
         }

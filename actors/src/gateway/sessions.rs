@@ -376,7 +376,10 @@ impl Sessions {
         }
         let since = self.now().checked_sub(*self.idle.get());
         match since {
-            Some(since) => self.store.forget_unused(since).await.map(|_| ()),
+            Some(since) => {
+                while self.store.forget_unused(since).await? > 0 {}
+                Ok(())
+            }
             None => Ok(()),
         }
     }

@@ -37,6 +37,7 @@ pub trait SessionStore: Send + Sync {
     /// Removes a session, if it exists.
     async fn forget(&self, id: &SessionId) -> Result<(), BoxError>;
 
-    /// Removes the sessions that were last used before this time, and returns their number.
+    /// Removes sessions that were last used before this time, and those beyond the largest number,
+    /// unused for longest. Returns how many were removed; zero if there are no more.
     async fn forget_unused(&self, since: SystemTime) -> Result<u64, BoxError>;
 }

@@ -45,6 +45,9 @@ pub const MAX_CODES_PER_ADDRESS: u32 = 500;
 /// Most revocations that are stored. Beyond, the oldest are deleted.
 pub const MAX_REVOCATIONS: u32 = 10_000;
 
+/// Most sessions of text clients that are stored. Beyond, those unused for longest are deleted.
+pub const MAX_TEXT_SESSIONS: u32 = 50_000;
+
 /// Device as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Device {

@@ -33,8 +33,11 @@ pub struct MuseumSession {
 /// is down. Times have a precision of one millisecond.
 #[async_trait]
 pub trait MuseumStore: Send + Sync {
-    /// Stores a new session.
-    async fn create(&self, session: &MuseumSession) -> Result<(), StoreError>;
+    /// Stores a new session, counted under this address; empty for none.
+    async fn create(&self, session: &MuseumSession, address: &str) -> Result<(), StoreError>;
+
+    /// Returns the number of unexpired sessions of an address.
+    async fn count_at(&self, address: &str, now: Timestamp) -> Result<u64, StoreError>;
 
     /// Returns a session, also an expired one that is not deleted yet.
     async fn find(&self, id: &SessionId) -> Result<Option<MuseumSession>, StoreError>;

@@ -113,7 +113,7 @@ impl House {
         let parameters = json!({"type": "object", "properties": {"times": {"type": "number"}}});
         let function = json!({"name": "wave", "description": "waves", "parameters": parameters});
         let body = json!({"client_metadata": {}, "functions": [function]});
-        Ok(self.museum.register(Register::read(&body).unwrap()).await?.id)
+        Ok(self.museum.register(Register::read(&body).unwrap(), None).await?.id)
     }
 
     async fn sweep(&self) {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use hearken::config::AuthRequired;
+use hearken_base::Secret;
 use hearken_test_support::eventually;
 use hearken_test_support::vendors::{Behaviour, OpenAiChat};
 use reqwest::{Client, Method};
@@ -172,6 +174,31 @@ async fn a_registration_with_mistakes_names_each() {
     for (method, path) in [(Method::GET, REGISTER), (Method::POST, STATS), (Method::GET, PARSE)] {
         assert_eq!(visit.ask(method, path, "", Value::Null).await.0, 405, "{path}");
     }
+}
+
+#[tokio::test]
+async fn one_address_does_not_take_all_sessions() {
+    let llm = OpenAiChat::start(Behaviour::Normal, "Good day.").await;
+    let visit = Visit::start(llm, |config| {
+        config.auth.required = AuthRequired::Always;
+        config.auth.admin_token = Secret::new("the admin token of the tests");
+        config.museum.open_to_all = true;
+        config.ota.trust_proxy = true;
+        config.museum.max_sessions_per_address = 2;
+    })
+    .await;
+    let register = async |address: &str, token: &str| {
+        let asked = Client::new().post(visit.server.http_url(REGISTER));
+        let asked = asked.header("x-forwarded-for", address).bearer_auth(token);
+        asked.json(&json!({"client_metadata": {}})).send().await.unwrap().status().as_u16()
+    };
+    let mut statuses = Vec::new();
+    for _ in 0..3 {
+        statuses.push(register("203.0.113.1", "").await);
+    }
+    assert_eq!(statuses, [200, 200, 503]);
+    assert_eq!(register("203.0.113.2", "").await, 200, "another address has its own share");
+    assert_eq!(register("203.0.113.1", "the admin token of the tests").await, 200);
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ CREATE TABLE revocations (
 CREATE INDEX revocations_by_time ON revocations (until_ms);
 
 -- Who created a session: an address, or a credential; empty for those of before, which nobody owns.
--- stored_bytes is what its turns have stored, in bytes.
+-- stored_bytes is what it and its turns have stored, in bytes.
 ALTER TABLE chat_sessions ADD COLUMN owner TEXT COLLATE "C" NOT NULL DEFAULT '';
 ALTER TABLE chat_sessions ADD COLUMN stored_bytes BIGINT NOT NULL DEFAULT 0;
 UPDATE chat_sessions SET stored_bytes =

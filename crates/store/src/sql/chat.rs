@@ -254,11 +254,13 @@ impl ChatStore for SqlStore {
 impl SqlStore {
     async fn create_chat(&self, session: &ChatSession, owner: &str) -> Result<(), StoreError> {
         let players = serde_json::to_string(&session.players).map_err(unusable)?;
+        // The players are stored twice: to be shown, and to be found.
+        let bytes = i64::try_from(session.name.len() + 2 * players.len()).map_err(unusable)?;
         let mut work = self.begin().await?;
         sqlx::query(concat!(
             "INSERT INTO chat_sessions (",
             columns!(),
-            ", owner) VALUES ($1, $2, $3, $4, $5, $6, $7, 0, $8, $9, $10, $11, $12)"
+            ", owner, stored_bytes) VALUES ($1, $2, $3, $4, $5, $6, $7, 0, $8, $9, $10, $11, $12, $13)"
         ))
         .bind(text(session.id.as_str()))
         .bind(text(&session.name))
@@ -272,6 +274,7 @@ impl SqlStore {
         .bind(session.updated_at.as_millisecond())
         .bind(session.last_access_at.as_millisecond())
         .bind(text(owner))
+        .bind(bytes)
         .execute(&mut *work)
         .await?;
         let leaders = [&session.creator_id, &session.dm_user_id];

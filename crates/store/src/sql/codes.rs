@@ -77,7 +77,7 @@ async fn drop_surplus(
         "DELETE FROM activations WHERE code IN (SELECT code FROM activations \
          WHERE code IS NOT NULL AND code <> $1 AND address = \
            (SELECT address FROM activations WHERE code IS NOT NULL AND code <> $1 \
-           GROUP BY address ORDER BY COUNT(*) DESC, MIN(expires_ms) LIMIT 1) \
+           GROUP BY address ORDER BY COUNT(*) DESC, MIN(expires_ms), address LIMIT 1) \
          AND (SELECT COUNT(*) FROM activations WHERE code IS NOT NULL) > $2 \
          ORDER BY expires_ms, code LIMIT 1)",
     )

@@ -37,12 +37,12 @@ fn json(values: &[Value]) -> Result<String, StoreError> {
 
 #[async_trait]
 impl MuseumStore for SqlStore {
-    async fn create(&self, session: &MuseumSession) -> Result<(), StoreError> {
+    async fn create(&self, session: &MuseumSession, address: &str) -> Result<(), StoreError> {
         in_time(async {
             sqlx::query(concat!(
                 "INSERT INTO museum_sessions (",
                 columns!(),
-                ") VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"
+                ", address) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)"
             ))
             .bind(text(session.id.as_str()))
             .bind(session.metadata.to_string())
@@ -52,9 +52,20 @@ impl MuseumStore for SqlStore {
             .bind(session.last_used_at.as_millisecond())
             .bind(session.expires_at.as_millisecond())
             .bind(session.requests)
+            .bind(text(address))
             .execute(self.writer().await?.pool)
             .await?;
             Ok(())
+        })
+        .await
+    }
+
+    async fn count_at(&self, address: &str, now: Timestamp) -> Result<u64, StoreError> {
+        in_time(async {
+            let sql = "SELECT COUNT(*) FROM museum_sessions WHERE address = $1 AND expires_ms > $2";
+            let count = sqlx::query_scalar(sql).bind(text(address)).bind(now.as_millisecond());
+            let count: i64 = count.fetch_one(self.pool().await?).await?;
+            count.try_into().map_err(unusable)
         })
         .await
     }

@@ -8,6 +8,7 @@ use hearken_proto::ids::SessionId;
 use sqlx::Row as _;
 
 use super::{SqlStore, in_time, text};
+use crate::MAX_TEXT_SESSIONS;
 
 /// Most sessions that are deleted at once, to keep other calls from waiting.
 const AT_ONCE: i64 = 1_000;
@@ -93,10 +94,12 @@ impl SessionStore for SqlStore {
         let gone = in_time(async {
             let gone = sqlx::query(
                 "DELETE FROM sessions WHERE session_id IN (SELECT session_id FROM sessions \
-                 WHERE last_used_ms < $1 LIMIT $2)",
+                 WHERE last_used_ms < $1 OR last_used_ms < (SELECT last_used_ms FROM sessions \
+                 ORDER BY last_used_ms DESC LIMIT 1 OFFSET $3) LIMIT $2)",
             )
             .bind(milliseconds(since))
             .bind(AT_ONCE)
+            .bind(i64::from(MAX_TEXT_SESSIONS) - 1)
             .execute(self.writer().await?.pool)
             .await?;
             Ok(gone.rows_affected())

@@ -7,7 +7,7 @@ use hearken_base::Secret;
 use hearken_proto::chat::{ChatStatus, Role, Snapshot};
 use hearken_proto::ids::{DeviceId, SessionId};
 use hearken_store::{
-    BackupError, ClientRule, CodeRequest, DeviceReport, DeviceStore as _, KeptServer, MuseumStore,
+    BackupError, ClientRule, CodeRequest, DeviceReport, DeviceStore, KeptServer, MuseumStore,
     SettingsStore as _, SqlStore, ToolStore as _,
 };
 use hearken_test_support::chat_rows::{at, key, message, session, turn};
@@ -50,6 +50,18 @@ async fn fill(store: &SqlStore) {
             store.bind(&code, Some("lamp"), at(2)).await.unwrap().unwrap();
         }
     }
+    let gone = DeviceId::new("d3");
+    let report = DeviceReport {
+        device_id: gone.clone(),
+        client_id: Secret::new("c"),
+        address: String::new(),
+        board: String::new(),
+        chip: String::new(),
+        serial_number: String::new(),
+        firmware_version: String::new(),
+    };
+    store.report(&report, ClientRule::First, at(1)).await.unwrap();
+    assert!(DeviceStore::forget(store, &gone, at(2)).await.unwrap());
     store.set_tools_off(&id, &["x".into()]).await.unwrap();
     store.provision("sn", &[0, 255, 1]).await.unwrap();
     for (name, settings) in [("one", Some(Secret::new("{\"token\":\"hidden\"}"))), ("two", None)] {
@@ -59,7 +71,7 @@ async fn fill(store: &SqlStore) {
     let last_used = std::time::UNIX_EPOCH + std::time::Duration::from_millis(1_790_000_000_123);
     let kept = KeptSession { id: SessionId::new("t"), state: "{}".into(), last_used };
     store.keep(&kept).await.unwrap();
-    MuseumStore::create(store, &museum::session("m", 1, 100)).await.unwrap();
+    MuseumStore::create(store, &museum::session("m", 1, 100), "here").await.unwrap();
     let change = [("llm.model".to_owned(), Some(json!("m\u{0}")))];
     store.change(&change, &entry("config", json!({"n": 1.5}))).await.unwrap();
     store.note(&entry("login", json!(null))).await.unwrap();
@@ -68,7 +80,7 @@ async fn fill(store: &SqlStore) {
 
 async fn talk(store: &SqlStore) {
     for name in ["s1", "s2", "s3"] {
-        ChatStore::create(store, &session(name), "").await.unwrap();
+        ChatStore::create(store, &session(name), "here").await.unwrap();
     }
     let mut first = turn("s1", 0, 7, &["what is \0 that?", "A lamp \u{1f4a1}.\u{2028}"]);
     (first.key, first.answer, first.state_version) = (Some(key("k")), "{}".into(), Some(4));
@@ -180,9 +192,12 @@ fn spoiled(backup: &str) -> Vec<(String, &'static str)> {
         ("SQLite format 3\0".into(), "line 1: this is no backup"),
         ("{}\n".into(), "line 1: this is no backup"),
         (changed("\"version\":1", "\"version\":2"), "line 1: the backup's format has version 2"),
-        (changed("\"schema\":9", "\"schema\":10"), "line 1: the backup is of a store of version 10"),
+        (
+            changed("\"schema\":9", "\"schema\":10"),
+            "line 1: the backup is of a store of version 10",
+        ),
         (changed("\"audit\"", "\"other\""), "line 1: there is no table `other`"),
-        (without("\"end\""), "line 237: the file ends too early"),
+        (without("\"end\""), "line 238: the file ends too early"),
         (backup[..backup.len() - 1].into(), "line 238: the line has no end"),
         (backup[..backup.len() / 2].into(), "the line has no end"),
         (without("\"table\":\"audit\""), "rows are missing"),
@@ -198,7 +213,7 @@ fn spoiled(backup: &str) -> Vec<(String, &'static str)> {
         (changed("\"bound\":1", "\"bond\":1"), "line 2: table `devices` has no column `bond`"),
         (changed("\"AP8B\"", "\"?\""), "must be a text of base64"),
         (changed("\"table\":\"sessions\"", "\"table\":\"users\""), "there is no table `users`"),
-        (changed("\"row\":{\"agent\"", "\"line\":{\"agent\""), "line 2: no row: "),
+        (changed("\"row\":{\"address\"", "\"line\":{\"agent\""), "line 2: no row: "),
         (changed("{\"table\":\"sessions\"", "{\"table\":sessions\""), "no JSON: "),
         (twice("\"table\":\"sessions\""), "the store does not take rows of `sessions`"),
         (

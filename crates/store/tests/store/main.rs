@@ -7,6 +7,7 @@
 
 mod backup;
 mod chat;
+mod chat_owners;
 mod devices;
 mod killed;
 mod migrations;

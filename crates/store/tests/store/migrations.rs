@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use hearken_actors::ports::{ChatStore as _, KnownRequest};
+use hearken_actors::ports::{ChatStore as _, KnownRequest, StorageUsage};
 use hearken_proto::ids::{DeviceId, SessionId};
 use hearken_store::{DeviceStore as _, SqlStore, StoreErrorKind, ToolStore as _};
 use hearken_test_support::places::Place;
@@ -83,6 +83,7 @@ async fn sixth_version(file: &Path) {
     steps.run(&pool).await.unwrap();
     for row in [
         "INSERT INTO chat_sessions VALUES ('s', 'n', 'c', 'c', 'active', 5, '[]', 0, NULL, 3, 1, 1, 1)",
+        "INSERT INTO chat_messages VALUES ('s', 1, '{\"名\":1}')",
         "INSERT INTO chat_turns VALUES ('s', 'k', 'yes')",
         "INSERT INTO chat_snapshots VALUES ('p', 's', 'before', 0, NULL, 2)",
     ] {
@@ -100,6 +101,9 @@ async fn requests_that_were_answered_before_stay_answered() {
     let session = SessionId::new("s");
     let answered = KnownRequest { hash: String::new(), answer: Some("yes".into()) };
     assert_eq!(store.request(&session, "k").await.unwrap(), Some(answered.clone()));
+    let owner = store.owner(&session).await.unwrap();
+    let stored = StorageUsage { sessions: 1, bytes: 9 };
+    assert_eq!((owner.as_deref(), store.usage("").await.unwrap()), (Some(""), stored));
     let time = jiff::Timestamp::UNIX_EPOCH;
     assert!(store.restore_snapshot(&session, "p", 4, time).await.unwrap().is_some());
     assert_eq!(store.request(&session, "k").await.unwrap(), Some(answered), "none is done twice");

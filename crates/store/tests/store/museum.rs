@@ -33,13 +33,16 @@ async fn museum_sessions_live_and_expire(place: Arc<Place>) {
     let store = open(&place);
     assert_eq!(store.find(&id("a")).await.unwrap(), None);
     for (name, last_used, expires) in [("a", 1, 100), ("b", 2, 50), ("c", 2, 60)] {
-        MuseumStore::create(&store, &session(name, last_used, expires)).await.unwrap();
+        MuseumStore::create(&store, &session(name, last_used, expires), "here").await.unwrap();
     }
     assert_eq!(store.find(&id("a")).await.unwrap(), Some(session("a", 1, 100)));
-    assert!(MuseumStore::create(&store, &session("a", 1, 100)).await.is_err());
+    assert!(MuseumStore::create(&store, &session("a", 1, 100), "here").await.is_err());
     assert!(store.touch(&id("a"), at(200), at(99)).await.unwrap());
     assert!(!store.touch(&id("b"), at(200), at(50)).await.unwrap(), "it is over");
     assert!(!store.touch(&id("none"), at(200), at(50)).await.unwrap());
+    assert_eq!(store.count_at("here", at(49)).await.unwrap(), 3);
+    assert_eq!(store.count_at("here", at(60)).await.unwrap(), 1, "what is over does not count");
+    assert_eq!(store.count_at("there", at(49)).await.unwrap(), 0);
     let history = [json!({"role": "user", "content": "what is this?"})];
     assert!(store.keep_history(&id("a"), &history, at(120)).await.unwrap());
     assert!(!store.keep_history(&id("none"), &history, at(120)).await.unwrap());
@@ -69,7 +72,7 @@ async fn museum_sessions_live_and_expire(place: Arc<Place>) {
 
 async fn uses_at_once_are_all_counted(place: Arc<Place>) {
     let store = Arc::new(open(&place));
-    MuseumStore::create(&*store, &session("a", 1, 100)).await.unwrap();
+    MuseumStore::create(&*store, &session("a", 1, 100), "here").await.unwrap();
     let uses = (0..20).map(|_| {
         let store = Arc::clone(&store);
         tokio::spawn(async move { store.touch(&id("a"), at(200), at(9)).await })

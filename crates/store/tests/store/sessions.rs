@@ -5,11 +5,15 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hearken_actors::ports::{KeptSession, SessionStore as _};
 use hearken_proto::ids::SessionId;
+use hearken_store::MAX_TEXT_SESSIONS;
 use hearken_test_support::places::Place;
+use serde_json::json;
 
+use super::backup::restore;
+use super::devices::backup_of;
 use super::{on_every_store, open};
 
-on_every_store!(text_clients_sessions_are_kept_and_forgotten);
+on_every_store!(text_clients_sessions_are_kept_and_forgotten, only_so_many_sessions_are_kept);
 
 fn used(seconds: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(1_790_000_000 + seconds)
@@ -40,4 +44,17 @@ async fn text_clients_sessions_are_kept_and_forgotten(place: Arc<Place>) {
     store.forget(&SessionId::new("a")).await.unwrap();
     store.forget(&SessionId::new("a")).await.expect("there is nothing to forget");
     assert_eq!(load("a").await, None);
+}
+
+async fn only_so_many_sessions_are_kept(place: Arc<Place>) {
+    let store = open(&place);
+    let row = |n: u32| json!({"session_id": format!("s{n}"), "state": "{}", "last_used_ms": n});
+    let rows = (0..MAX_TEXT_SESSIONS + 3).map(row);
+    restore(&store, backup_of("sessions", rows).as_bytes(), false).await.unwrap();
+    assert_eq!(store.forget_unused(UNIX_EPOCH).await.unwrap(), 3);
+    assert_eq!(store.forget_unused(UNIX_EPOCH).await.unwrap(), 0);
+    for (session, stays) in [("s2", false), ("s3", true)] {
+        let kept = store.load(&SessionId::new(session)).await.unwrap();
+        assert_eq!(kept.is_some(), stays, "{session}");
+    }
 }

@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 
-use hearken_store::{AuditEntry, SettingsStore as _};
+use hearken_store::{AuditEntry, MAX_AUDIT_ENTRIES, SettingsStore as _};
 use hearken_test_support::chat_rows::at;
 use hearken_test_support::places::Place;
 use serde_json::{Value, json};
 
+use super::backup::restore;
+use super::devices::backup_of;
 use super::{on_every_store, open};
 
 on_every_store!(
     settings_are_changed_and_noted_together,
     the_audit_is_read_from_the_latest_back,
+    the_audit_keeps_its_latest,
     changes_at_once_are_all_noted,
 );
 
@@ -51,6 +54,17 @@ async fn the_audit_is_read_from_the_latest_back(place: Arc<Place>) {
     assert_eq!(all[0], AuditEntry { number: all[0].number, ..entry("4", Value::Null) });
     assert_eq!(page(Some(all[1].number), 2).await, all[2..4]);
     assert!(page(Some(all[4].number), 2).await.is_empty() && page(None, 0).await.is_empty());
+}
+
+async fn the_audit_keeps_its_latest(place: Arc<Place>) {
+    let store = open(&place);
+    let rows = [1, 2, MAX_AUDIT_ENTRIES].map(
+        |number| json!({"number": number, "at_ms": 0, "who": "w", "what": "x", "details": "{}"}),
+    );
+    restore(&store, backup_of("audit", rows.into_iter()).as_bytes(), false).await.unwrap();
+    store.note(&entry("config", Value::Null)).await.unwrap();
+    let numbers = store.audit(None, 9).await.unwrap().into_iter().map(|entry| entry.number);
+    assert_eq!(numbers.collect::<Vec<_>>(), [MAX_AUDIT_ENTRIES + 1, MAX_AUDIT_ENTRIES, 2]);
 }
 
 async fn changes_at_once_are_all_noted(place: Arc<Place>) {

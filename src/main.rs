@@ -12,6 +12,11 @@ use hearken::config::env::models_dir;
 use hearken::config::{self, ProcessEnv};
 use hearken::{open_files, telemetry};
 
+/// The allocator of all of our own memory. glibc's keeps what a burst of large messages needed for as
+/// long as something small lies above it.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// A voice server for ESP32 speakers: recognises speech, asks a language model, speaks the answer.
 #[derive(Debug, Parser)]
 #[command(version)]

@@ -273,7 +273,7 @@ async fn tokens_end_with_their_device(place: Arc<Place>) {
     assert_eq!(held("a").await, (None, Some(at(6))));
     assert!(!store.forget(&id("b"), at(7)).await.unwrap());
     assert_eq!(held("b").await, (None, None));
-    let same = asked(store, &id("c"), "x", at(8)).await.unwrap().code.unwrap();
+    let same = asked(&store, &id("c"), "x", at(8)).await.unwrap().code.unwrap();
     store.report(&of("c", "x"), ClientRule::Latest, at(8)).await.unwrap();
     store.bind(&same, None, at(9)).await.unwrap();
     assert_eq!(held("c").await, (Some("x".into()), None), "its own tokens stay valid");

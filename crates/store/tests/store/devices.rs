@@ -119,12 +119,12 @@ async fn pages(store: &SqlStore) {
 }
 
 async fn bindings(store: &SqlStore) {
-    let activation = asked(&store, &id("b"), "x", at(5)).await.unwrap();
+    let activation = asked(store, &id("b"), "x", at(5)).await.unwrap();
     let code = activation.code.clone().unwrap();
     assert_eq!((code.len(), activation.expires), (6, at(5) + SignedDuration::from_hours(1)));
-    let again = asked(&store, &id("b"), "x", at(6)).await.unwrap();
+    let again = asked(store, &id("b"), "x", at(6)).await.unwrap();
     assert_eq!(again, activation, "the code stays while it is good");
-    let other = asked(&store, &id("b"), "y", at(6)).await.unwrap();
+    let other = asked(store, &id("b"), "y", at(6)).await.unwrap();
     assert_ne!(other.code, activation.code, "another client has another code");
     assert_eq!(
         store.waiting(&id("b"), &Secret::new("x"), at(7)).await.unwrap(),
@@ -158,12 +158,12 @@ async fn bindings(store: &SqlStore) {
 }
 
 async fn codes_expire(store: &SqlStore) {
-    let activation = asked(&store, &id("c"), "x", at(20)).await.unwrap();
+    let activation = asked(store, &id("c"), "x", at(20)).await.unwrap();
     let code = activation.code.clone().unwrap();
     let over = activation.expires;
     assert_eq!(store.bind(&code, None, over).await.unwrap(), None, "it has expired");
     assert_eq!(store.waiting(&id("c"), &Secret::new("x"), over).await.unwrap(), None);
-    let next = asked(&store, &id("c"), "x", over).await.unwrap();
+    let next = asked(store, &id("c"), "x", over).await.unwrap();
     assert_ne!(next.challenge, activation.challenge);
     let bound = store.bind(&next.code.unwrap(), None, over).await.unwrap().unwrap();
     assert_eq!((bound.name.as_str(), bound.bound), ("", true), "no name is given, none is taken");

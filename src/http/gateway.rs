@@ -49,8 +49,11 @@ pub(super) async fn connect(
         return Ok(answer(Fault::Unauthorized, &missing));
     }
     let slot = slot_of(&request, &clients.connection_slots).ok();
+    let admitted = slot.is_some();
     let actor = TextClientActor::new(clients.service.clone(), slot, clients.process.clone());
-    match ws_link::upgrade_with_limit(actor, &request, payload, MAX_MESSAGE_BYTES) {
+    // A client that is to be closed may not make us keep a long message.
+    let longest = if admitted { MAX_MESSAGE_BYTES } else { ws_link::MAX_MESSAGE_BYTES };
+    match ws_link::upgrade_with_limit(actor, &request, payload, longest) {
         Ok(response) => Ok(response),
         Err(_) => Ok(answer(Fault::BadRequest, "this is no WebSocket handshake")),
     }

@@ -10,7 +10,7 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 use super::Dialect;
 
 /// Number of the last migration.
-pub(crate) const SCHEMA: i64 = 8;
+pub(crate) const SCHEMA: i64 = SQLITE[SQLITE.len() - 1].0;
 
 const SQLITE: [(i64, &str, &str); 9] = [
     (1, "devices", include_str!("../../migrations/sqlite/0001_devices.sql")),

@@ -5,7 +5,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::stranger::{Stranger, invented};
-use super::{Attack, Held, worst_schemas};
+use super::{Attack, Held, act, worst_schemas};
 
 pub(super) const ATTACKS: &[Attack] = &[
     Attack { route: "any", input: "invented methods", act: invented_methods },
@@ -42,10 +42,6 @@ pub(super) const ATTACKS: &[Attack] = &[
         act: tool_tokens,
     },
 ];
-
-fn act(future: impl Future<Output = Held> + Send + 'static) -> BoxFuture<'static, Held> {
-    Box::pin(future)
-}
 
 /// A text of this many bytes that no compression makes short.
 fn long(bytes: usize) -> String {

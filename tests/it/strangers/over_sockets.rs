@@ -8,7 +8,7 @@ use tokio_tungstenite::tungstenite::Message;
 
 use super::mutations::{goldens, mutated};
 use super::stranger::{Socket, Stranger, invented, read, send_all};
-use super::{Attack, Held, worst_schemas};
+use super::{Attack, Held, act, worst_schemas};
 
 pub(super) const ATTACKS: &[Attack] = &[
     Attack { route: "/", input: "tools with the worst schemas", act: worst_tools },
@@ -49,10 +49,6 @@ pub(super) const ATTACKS: &[Attack] = &[
         act: filters,
     },
 ];
-
-fn act(future: impl Future<Output = Held> + Send + 'static) -> BoxFuture<'static, Held> {
-    Box::pin(future)
-}
 
 fn texts(values: impl IntoIterator<Item = Value>) -> Vec<Message> {
     values.into_iter().map(|value| Message::text(value.to_string())).collect()

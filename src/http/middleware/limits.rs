@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::HttpRequest;
-use actix_web::http::header;
+use actix_web::http::{Method, header};
 use hearken_actors::slots::{Slot, Slots};
 use hearken_base::Secret;
 use hearken_cluster::{Cluster, RateLimit};
@@ -82,7 +82,7 @@ impl Limits {
     /// Counts one request, unless its kind is exempt, and returns its slot among those in progress.
     pub(super) async fn admit(&self, request: &HttpRequest) -> Result<Option<Slot>, OverLimit> {
         let (path, trusted) = (request.path(), self.is_trusted(request));
-        let upgrade = request.headers().contains_key(header::UPGRADE);
+        let upgrade = is_handshake(request);
         if upgrade && !trusted {
             self.take(self.upgrades.as_ref(), request).await?;
         } else if path.starts_with(OTA_PATH) && !trusted {
@@ -136,6 +136,14 @@ impl Limits {
     fn has_valid_token(&self, request: &HttpRequest) -> bool {
         self.tokens.iter().any(|token| shows(request, token))
     }
+}
+
+/// Returns true for the handshake of a WebSocket. The header alone makes none: any request can have
+/// it, and would go by the limits of handshakes.
+fn is_handshake(request: &HttpRequest) -> bool {
+    let upgrade = request.headers().get(header::UPGRADE).and_then(|value| value.to_str().ok());
+    request.method() == Method::GET
+        && upgrade.is_some_and(|value| value.to_ascii_lowercase().contains("websocket"))
 }
 
 #[cfg(test)]
@@ -231,6 +239,10 @@ mod tests {
         for path in ["/api/sessions", "/vision/explain", "/xiaozhi/ota/", "/test_client.html"] {
             assert_eq!(admitted(at_once.clone(), path, plain).await, [3, 20, 20], "{path}");
         }
+        let (path, other) = ("/api/sessions", ("upgrade", "x"));
+        assert_eq!(admitted(at_once.clone(), path, other).await, [3, 20, 20]);
+        let post = TestRequest::post().uri(path).peer_addr("192.0.2.1:1".parse().unwrap());
+        assert!(!is_handshake(&post.insert_header(upgrade).to_http_request()));
         for path in UNCOUNTED {
             assert_eq!(admitted(at_once.clone(), path, plain).await, [20; 3], "{path}");
         }

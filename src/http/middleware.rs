@@ -1,7 +1,7 @@
-//! Middleware before every route, from the outside in: counts requests in progress, rewrites `/api/v1` to `/api`, gives the
-//! request an id, logs it, checks its host and origin, applies CORS, recovers from panics, limits
-//! what one address may ask for, and runs requests with side effects to their end. Authorisation is in the
-//! routes.
+//! Middleware before every route, from the outside in: copies the headers, counts requests in
+//! progress, rewrites `/api/v1` to `/api`, gives the request an id, logs it, checks its host and
+//! origin, applies CORS, recovers from panics, limits what one address may ask for, and runs
+//! requests with side effects to their end. Authorisation is in the routes.
 
 pub mod limits;
 mod origin;
@@ -169,6 +169,23 @@ where
         .wrap(from_fn(named))
         .wrap(from_fn(aliased))
         .wrap(from_fn(counted))
+        .wrap(from_fn(own_headers))
+}
+
+/// Copies the values of the headers. As they come, they are parts of the buffer that the connection
+/// was read into, body included, and actix-http keeps the heads of hundreds of ended requests for
+/// later ones: each would keep its buffer of up to 128 KiB.
+async fn own_headers(
+    mut request: ServiceRequest,
+    next: Next<BoxBody>,
+) -> Result<ServiceResponse<BoxBody>, Error> {
+    request.headers_mut().retain(|_, value| {
+        if let Ok(copy) = HeaderValue::from_bytes(value.as_bytes()) {
+            *value = copy;
+        }
+        true
+    });
+    next.call(request).await
 }
 
 /// Rewrites `/api/v1/...` to `/api/...`.

@@ -25,7 +25,9 @@ pub mod tool_sources;
 pub mod vendors;
 pub mod worlds;
 
+use std::fs::File;
 use std::net::TcpListener;
+use std::sync::Mutex;
 use std::time::Duration;
 
 /// Asks again and again until there is an answer, at most 5 s.
@@ -59,7 +61,25 @@ pub fn variable(name: &str) -> Option<String> {
     std::env::var_os(name)?.into_string().ok().filter(|value| !value.is_empty())
 }
 
-/// A port that is free now.
+/// A port where nobody listens, and which no other test gets until this process has ended: what a
+/// test sends to a server that has gone must not reach the server of another test.
 pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    // Below the ports that the system gives to whoever asks for any.
+    const FIRST: u32 = 20_000;
+    const COUNT: u32 = 12_000;
+    static CLAIMED: Mutex<Vec<File>> = Mutex::new(Vec::new());
+
+    let folder = std::env::temp_dir().join("hearken-test-ports");
+    std::fs::create_dir_all(&folder).unwrap();
+    let mut claimed = CLAIMED.lock().unwrap();
+    let begin = std::process::id().wrapping_mul(31);
+    for n in 0..COUNT {
+        let port = (FIRST + begin.wrapping_add(n) % COUNT) as u16;
+        let Ok(claim) = File::create(folder.join(port.to_string())) else { continue };
+        if claim.try_lock().is_ok() && TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            claimed.push(claim);
+            return port;
+        }
+    }
+    panic!("no port from {FIRST} on is free");
 }

@@ -1,13 +1,13 @@
 //! The real server as a process on free ports, its log, and `hearken replay` as its device.
 
 use std::cell::Cell;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use hearken::config::{EnvVars as _, ProcessEnv};
 use hearken_proto::recording::Recording;
+use hearken_test_support::free_port;
 use hearken_virtual_device::text_similarity::{error_rate, tokens};
 use serde_json::Value;
 use tokio::process::{Child, Command};
@@ -250,7 +250,5 @@ pub(super) async fn health_of(port: u16) -> Value {
 }
 
 pub(super) fn free_ports<const N: usize>() -> [u16; N] {
-    let taken: [TcpListener; N] =
-        std::array::from_fn(|_| TcpListener::bind(("127.0.0.1", 0)).unwrap());
-    taken.map(|listener| listener.local_addr().unwrap().port())
+    std::array::from_fn(|_| free_port())
 }

@@ -5,10 +5,15 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use hearken_test_support::eventually;
+use hearken_test_support::{eventually, variable};
 use tokio::process::{Child, Command};
 
 use super::app::Vendors;
+
+/// The program to run: the one of this build, or the optimised one that `scripts/strangers` names.
+pub(crate) fn program() -> String {
+    variable("HEARKEN_PROGRAM").unwrap_or_else(|| env!("CARGO_BIN_EXE_hearken").to_owned())
+}
 
 /// A running `hearken serve` on this machine before stub vendors.
 pub(crate) struct ServerProcess {
@@ -23,7 +28,7 @@ impl ServerProcess {
         hearken_base::tls::choose_provider();
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("server.log");
-        let child = Command::new(env!("CARGO_BIN_EXE_hearken"))
+        let child = Command::new(program())
             .arg("serve")
             .current_dir(folder.path())
             .env("CLOUD_HOST", "127.0.0.1")

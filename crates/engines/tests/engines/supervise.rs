@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use hearken_engines::supervise::{Engine, EngineReport, EngineState, Supervisor};
 use hearken_test_support::health::HealthStub;
-use hearken_test_support::{eventually, eventually_within, variable};
+use hearken_test_support::{eventually, eventually_within, free_port, variable};
 use rustix::process::{Pid, getpriority_process};
 use tokio::process::Command;
 use tokio_util::sync::CancellationToken;
@@ -136,9 +136,7 @@ async fn answers_until_it_is_stopped() {
 
 #[tokio::test]
 async fn an_engine_that_hangs_is_killed_and_started_again() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = free.local_addr().unwrap().to_string();
-    drop(free);
+    let address = format!("127.0.0.1:{}", free_port());
     let test = "supervise::answers_until_it_is_stopped";
     let supervisor = start(Engine {
         name: "test",

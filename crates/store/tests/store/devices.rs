@@ -349,7 +349,6 @@ async fn a_store_that_cannot_be_used_says_so_and_is_tried_again() {
 
 #[tokio::test]
 async fn a_server_that_is_not_there_is_told_without_its_password() {
-    // A port that nobody listens on: bound, and given back.
     let port = hearken_test_support::free_port();
     let store = SqlStore::at(&format!("postgres://u:hidden@127.0.0.1:{port}/d")).unwrap();
     let error = store.device(&id("a")).await.unwrap_err();

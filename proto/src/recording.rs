@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::device::AudioParams;
+use crate::json;
 
 /// Value of `format` in every header.
 pub const FORMAT: &str = "hearken-recording";
@@ -254,8 +255,8 @@ impl Recording {
 
 impl Header {
     fn parse(number: usize, line: &str) -> Result<Self, RecordingError> {
-        let value: Value = serde_json::from_str(line).map_err(|e| {
-            RecordingError::new(number, None, format!("the header is no JSON: {e}"))
+        let value = json::object(line.as_bytes()).map_err(|e| {
+            RecordingError::new(number, None, format!("the header is no JSON object: {e}"))
         })?;
         if value.get("format").and_then(Value::as_str) != Some(FORMAT) {
             return Err(RecordingError::new(number, Some("format"), format!("must be `{FORMAT}`")));
@@ -270,7 +271,7 @@ impl Header {
                 return Err(RecordingError::new(number, Some("version"), "must be a number"));
             }
         }
-        serde_json::from_value(value)
+        json::typed(value)
             .map_err(|e| RecordingError::new(number, None, format!("in the header: {e}")))
     }
 

@@ -16,8 +16,8 @@ pub(super) const MAX_FUNCTIONS: usize = 128;
 const MAX_NAME_CHARS: usize = 64;
 /// Longest description of a function, in characters.
 const MAX_DESCRIPTION_CHARS: usize = 1_024;
-/// Maximum memory of all functions of a client, about, in bytes.
-pub(super) const MAX_BYTES: usize = 512 * 1_024;
+/// Maximum memory of all functions of a client, in bytes.
+pub(super) const MAX_BYTES: usize = 2 * 1_024 * 1_024;
 
 /// Functions of one client. Their schemas are kept as JSON: a compiled one takes many times the
 /// memory, and is needed only when the model makes a call.
@@ -216,13 +216,13 @@ mod tests {
     #[test]
     fn large_and_slow_functions_are_refused() {
         let named = |n: usize| {
-            let texts: Vec<_> = (0..100).map(|m| format!("value {m}")).collect();
+            let texts: Vec<_> = (0..300).map(|m| format!("value {m}")).collect();
             json!({"name": format!("f{n}"), "description": "d", "parameters":
                 {"type": "object", "properties": {"x": {"enum": texts}}}})
         };
         let many: Vec<Value> = (0..MAX_FUNCTIONS).map(named).collect();
         let told = read_all(&many).err().unwrap()[0].to_string();
-        assert_eq!(told, "body.functions: takes at most 512 KiB of memory");
+        assert_eq!(told, "body.functions: takes at most 2048 KiB of memory");
         assert!(read_all(&many[..40]).is_ok());
         let told = Functions::read(&many[..1], Instant::now()).err().unwrap()[0].to_string();
         assert_eq!(told, "body.functions: takes too long to check");

@@ -21,7 +21,7 @@ use crate::tools::schema::{Schema, off_worker, weight};
 /// Name of the source.
 pub(crate) const SOURCE: &str = "client";
 /// Maximum memory of all tools of a connection, about, in bytes.
-const MAX_TOOLS_BYTES: usize = 1024 * 1024;
+const MAX_TOOLS_BYTES: usize = 2 * 1024 * 1024;
 
 type Outcome = Result<Value, String>;
 

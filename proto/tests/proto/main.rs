@@ -27,6 +27,7 @@ mod device;
 mod gateway;
 mod litemcp;
 mod messages;
+mod words;
 
 /// The folder of this wire's goldens.
 fn fixtures(wire: &str) -> PathBuf {

@@ -23,8 +23,12 @@ const MAX_STEPS: usize = 50_000;
 const MAX_CHECK_DEPTH: usize = 96;
 /// Steps for one byte that a regular expression reads.
 const STEPS_PER_BYTE: usize = 4;
-/// Memory that a JSON value takes besides its text, about, in bytes.
+/// Memory that a JSON value takes at most besides its text, in bytes: arrays double as they grow.
 const VALUE_BYTES: usize = 64;
+/// Memory of an object with a field, and of each field besides its name and value, in bytes: a node
+/// of the tree of fields has room for eleven, and at least five are used when there are more.
+const OBJECT_BYTES: usize = 640;
+const FIELD_BYTES: usize = 160;
 
 /// Keywords that make a reference lead elsewhere than it says.
 const UNSUPPORTED: [&str; 6] =
@@ -38,13 +42,17 @@ pub(super) fn check_size(schema: &Value) -> Result<(), String> {
     Size::default().add(schema, 0)
 }
 
-/// Returns the memory that a value takes, about, in bytes.
+/// Returns the memory that a value takes at most, in bytes.
 pub fn weight(value: &Value) -> usize {
     let inner = match value {
         Value::String(text) => text.len(),
+        // The text that a number was written as, which doubles as it is read.
+        Value::Number(number) => 2 * number.as_str().len(),
         Value::Array(items) => items.iter().map(weight).sum(),
+        Value::Object(fields) if fields.is_empty() => 0,
         Value::Object(fields) => {
-            fields.iter().map(|(name, field)| VALUE_BYTES + name.len() + weight(field)).sum()
+            let field = |(name, field): (&String, _)| FIELD_BYTES + name.len() + weight(field);
+            OBJECT_BYTES + fields.iter().map(field).sum::<usize>()
         }
         _ => 0,
     };

@@ -1,7 +1,6 @@
 //! How often the hot paths allocate once they run: not at all for what is heard, and once in many
-//! packets for what is said, since packets are handed over in pieces of one larger block. A binary of
-//! its own, because it counts the allocations of its threads. libopus and libfvad allocate nothing
-//! after their creation.
+//! packets for what is said, since packets are handed over in pieces of one larger block. libopus and
+//! libfvad allocate nothing after their creation.
 
 use std::time::Duration;
 

@@ -1,0 +1,5 @@
+//! What is allocated, counted by an allocator that replaces that of the program: how often on the
+//! hot paths, and how much where a limit is given in bytes of memory.
+
+mod hot_paths;
+mod weights;

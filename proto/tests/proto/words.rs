@@ -1,0 +1,92 @@
+//! Words and numbers of the wire that a peer compares with, written out.
+
+use hearken_proto::chat::ChatStatus;
+use hearken_proto::device::AudioParams;
+use hearken_proto::fault::{Fault, TABLE};
+use hearken_proto::ids::TurnId;
+use hearken_proto::json::{self, Step};
+use hearken_proto::jsonrpc::code;
+use hearken_proto::recording::Recording;
+use serde::Deserialize;
+use serde_json::json;
+
+#[test]
+fn a_status_has_one_word() {
+    let words = [
+        (ChatStatus::Active, "active"),
+        (ChatStatus::Archived, "archived"),
+        (ChatStatus::Deleted, "deleted"),
+    ];
+    for (status, word) in words {
+        assert_eq!(status.as_str(), word);
+        assert_eq!(ChatStatus::from_word(word), Some(status));
+        assert_eq!(serde_json::to_value(status).unwrap(), word);
+    }
+    assert_eq!(ChatStatus::from_word("Active"), None);
+}
+
+#[test]
+fn a_fault_has_the_code_of_its_row() {
+    for row in &TABLE {
+        assert_eq!(row.fault.code(), row.code);
+    }
+    assert_eq!(Fault::InvalidRequest.code(), "INVALID_REQUEST");
+}
+
+#[test]
+fn the_codes_of_json_rpc_are_those_of_its_specification() {
+    assert_eq!(code::PARSE_ERROR, -32_700);
+    assert_eq!(code::INVALID_REQUEST, -32_600);
+    assert_eq!(code::METHOD_NOT_FOUND, -32_601);
+    assert_eq!(code::INVALID_PARAMS, -32_602);
+    assert_eq!(code::INTERNAL_ERROR, -32_603);
+}
+
+#[test]
+fn a_turn_and_a_step_are_shown_as_they_are_counted() {
+    assert_eq!(TurnId(7).to_string(), "7");
+    assert_eq!(Step::Field("name".into()).to_string(), "name");
+    assert_eq!(Step::Item(3).to_string(), "3");
+}
+
+#[test]
+fn audio_without_further_words_is_that_of_most_firmware() {
+    let audio: AudioParams = serde_json::from_value(json!({})).unwrap();
+    let whole = json!({"format": "opus", "sample_rate": 16_000, "channels": 1,
+        "frame_duration": 60});
+    assert_eq!(serde_json::to_value(audio).unwrap(), whole);
+}
+
+#[test]
+fn what_is_no_json_is_told_apart_from_json_of_another_shape() {
+    assert!(!json::object(b"{").unwrap_err().is_json());
+    assert!(json::object(b"[]").unwrap_err().is_json());
+}
+
+#[test]
+fn a_float_may_be_absent_and_is_never_infinite() {
+    #[derive(Debug, PartialEq, Deserialize)]
+    struct Timed {
+        #[serde(default, deserialize_with = "json::optional_float")]
+        duration: Option<f64>,
+    }
+    let read = |text: &str| serde_json::from_str::<Timed>(text).map(|timed| timed.duration);
+    assert_eq!(read("{}").unwrap(), None);
+    assert_eq!(read(r#"{"duration": null}"#).unwrap(), None);
+    assert_eq!(read(r#"{"duration": 1.25}"#).unwrap(), Some(1.25));
+    assert!(read(r#"{"duration": 1e999}"#).unwrap_err().to_string().contains("too large"));
+    assert!(read(r#"{"duration": "1"}"#).is_err());
+}
+
+#[test]
+fn a_recording_says_when_speech_ended_in_seconds_that_exist() {
+    let header = |end: &str| {
+        let line = r#"{"format":"hearken-recording","version":1,"framing":1,
+            "uplink":{},"downlink":{},"speech_end_s":END}"#;
+        Recording::parse(&line.replace('\n', "").replace("END", end))
+    };
+    assert_eq!(header("1.5").unwrap().header.speech_end_s, Some(1.5));
+    let refused = header("1e999").unwrap_err().to_string();
+    assert!(refused.contains("speech_end_s") && refused.contains("a smaller number"), "{refused}");
+    assert!(header("[]").unwrap_err().to_string().contains("speech_end_s"));
+}

@@ -15,6 +15,7 @@ mod config;
 mod cycles;
 mod devices;
 mod examples;
+mod faults;
 mod gateway;
 mod http_rules;
 mod load;

@@ -11,6 +11,7 @@
 pub mod chat_rows;
 #[cfg(feature = "engines")]
 pub mod engines;
+pub mod fault_proxy;
 pub mod health;
 pub mod peers;
 #[cfg(feature = "postgres")]

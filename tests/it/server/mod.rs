@@ -13,7 +13,7 @@ mod recording;
 mod replay_json;
 mod secrets;
 mod several;
-mod turns;
+pub(crate) mod turns;
 pub(crate) mod voices;
 
 use std::time::Duration;

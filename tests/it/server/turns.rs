@@ -10,10 +10,10 @@ use super::voices::SPEECH;
 use crate::support::app::{HEARD, REPLY, TestServer, Vendors};
 
 /// Packets of 60 ms at 24 kHz that a stub's sound fills.
-pub(super) const PACKETS: usize = SPEECH_SAMPLES.div_ceil(1_440);
+pub(crate) const PACKETS: usize = SPEECH_SAMPLES.div_ceil(1_440);
 
 /// The answer that working vendors give.
-pub(super) fn good_answer() -> Answer {
+pub(crate) fn good_answer() -> Answer {
     let packets = REPLY.len() * PACKETS;
     Answer {
         heard: vec![HEARD.into()],

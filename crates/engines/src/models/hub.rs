@@ -236,7 +236,7 @@ pub(super) mod tests {
 
     #[tokio::test]
     async fn a_host_that_cannot_be_reached_is_not_tried_again() {
-        let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        let closed = format!("127.0.0.1:{}", hearken_test_support::free_port());
         let folder = tempfile::tempdir().unwrap();
         let part = folder.path().join("a.part");
         let mut hub = Hub::new().unwrap();

@@ -63,7 +63,7 @@ async fn check_drop(stub: Stub, settings: AsrSettings) {
 
 async fn check_nowhere(mut settings: AsrSettings) {
     let scheme = settings.url.split(':').next().unwrap().to_owned();
-    settings.url = nowhere(&scheme).await;
+    settings.url = nowhere(&scheme);
     settings.more_urls.fill(settings.url.clone());
     let failure = (Behaviour::Refuse, ProviderErrorKind::Unavailable, None);
     check_failure(Instant::now(), hear(&settings).await, failure);

@@ -159,7 +159,7 @@ async fn each_failure_has_its_kind_and_one_attempt() {
     let short = LlmSettings { timeout_ms: 250, ..settings(stub.url()) };
     check_failure(Instant::now(), hear(&short).await, failure);
     let refused = (Behaviour::Refuse, ProviderErrorKind::Unavailable, None);
-    check_failure(Instant::now(), hear(&settings(nowhere("http").await)).await, refused);
+    check_failure(Instant::now(), hear(&settings(nowhere("http"))).await, refused);
 }
 
 #[tokio::test]

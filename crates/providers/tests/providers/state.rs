@@ -223,7 +223,7 @@ async fn what_was_not_done_is_asked_again() {
         assert_eq!(stub.seen().len(), 4);
     }
     let began = Instant::now();
-    let none = client(&nowhere("http").await).call(&session(), "f", Map::new(), None).await;
+    let none = client(&nowhere("http")).call(&session(), "f", Map::new(), None).await;
     assert!(matches!(none, Err(StateError::Failed(_))), "{none:?}");
     assert!(began.elapsed() >= Duration::from_millis(70), "it waits between attempts");
 }

@@ -95,7 +95,7 @@ macro_rules! contract {
             async fn each_failure_has_its_kind() {
                 let (stub, mut settings) = stub(Behaviour::Normal).await;
                 check_failures(stub, settings.clone()).await;
-                settings.url = nowhere(settings.url.split(':').next().unwrap()).await;
+                settings.url = nowhere(settings.url.split(':').next().unwrap());
                 settings.more_urls.fill(settings.url.clone());
                 let failure = (Behaviour::Refuse, ProviderErrorKind::Unavailable, None);
                 check_failure(Instant::now(), hear(&settings).await, failure);

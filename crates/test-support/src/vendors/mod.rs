@@ -233,9 +233,8 @@ where
 }
 
 /// A loopback URL where nothing listens.
-pub async fn nowhere(scheme: &str) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    format!("{scheme}://{}", listener.local_addr().unwrap())
+pub fn nowhere(scheme: &str) -> String {
+    format!("{scheme}://127.0.0.1:{}", crate::free_port())
 }
 
 /// The sound that every synthesiser answers with, s16le.

@@ -1,0 +1,191 @@
+//! Proxy between the server and a service, which hurts connections in one way at a time: slow,
+//! silent, cut, changed, or answered by somebody else. Works below HTTP and WebSocket, so that the
+//! service behind it is the usual one. Not for what the server should do then.
+//!
+//! ```text
+//! let proxy = FaultProxy::before(&stub.url()).await;
+//! connect_to(proxy.url());
+//! proxy.set(Fault::At(300, Event::Reset));
+//! proxy.set(Fault::None);
+//! ```
+
+mod answers;
+mod relay;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+use url::Url;
+
+pub use answers::{Answer, Tls, retry_after, status};
+
+/// What happens to connections.
+#[derive(Debug, Clone)]
+pub enum Fault {
+    /// Nothing: all bytes are passed on.
+    None,
+    /// They are taken and reset before anything is read.
+    Reset,
+    /// They are taken, and nothing is passed on or answered.
+    HalfOpen,
+    /// Each piece of an answer comes this much later.
+    Latency(Duration),
+    /// Each piece of an answer comes later by another time, up to this one.
+    Jitter(Duration),
+    /// Answers come at this many bytes a second.
+    Bandwidth(usize),
+    /// Answers come byte by byte, with this time between two.
+    Drip(Duration),
+    /// An event after this many bytes of answers on a connection.
+    At(usize, Event),
+    /// This answers instead of the service.
+    Answers(Answer),
+    /// The service takes this many connections at once; further ones are reset.
+    ConnectionLimit(usize),
+    /// The handshake of TLS fails.
+    Tls(Tls),
+}
+
+/// What happens in the midst of an answer.
+#[derive(Debug, Clone, Copy)]
+pub enum Event {
+    /// The connection is reset.
+    Reset,
+    /// The connection ends properly, too early.
+    Truncate,
+    /// Nothing more comes, and the connection stays open.
+    Stall,
+    /// Nothing comes for this long, then the rest.
+    Pause(Duration),
+    /// One byte is another one.
+    Corrupt,
+    /// What comes next comes twice.
+    Duplicate,
+    /// Zeros come without end.
+    Flood,
+}
+
+/// Proxy, running until dropped.
+pub struct FaultProxy {
+    url: Url,
+    shared: Arc<Shared>,
+    task: JoinHandle<()>,
+}
+
+struct Shared {
+    service: SocketAddr,
+    fault: watch::Sender<Fault>,
+    open: AtomicUsize,
+    hit: AtomicUsize,
+}
+
+/// Connection that is counted while it is open.
+struct Open(Arc<Shared>);
+
+impl Open {
+    fn new(shared: &Arc<Shared>) -> Self {
+        shared.open.fetch_add(1, Ordering::SeqCst);
+        Self(Arc::clone(shared))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl FaultProxy {
+    /// Starts one before the service at this URL.
+    pub async fn before(service: &str) -> Self {
+        let mut url = Url::parse(service).unwrap();
+        let (host, port) = (url.host_str().unwrap(), url.port().unwrap());
+        let service = tokio::net::lookup_host((host, port)).await.unwrap().next().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        url.set_port(Some(listener.local_addr().unwrap().port())).unwrap();
+        let shared = Arc::new(Shared {
+            service,
+            fault: watch::Sender::new(Fault::None),
+            open: AtomicUsize::new(0),
+            hit: AtomicUsize::new(0),
+        });
+        let task = tokio::spawn(accept(listener, Arc::clone(&shared)));
+        Self { url, shared, task }
+    }
+
+    /// Returns its address, in the form of the service's.
+    pub fn url(&self) -> String {
+        let url = self.url.as_str();
+        if self.url.path() == "/" { url.trim_end_matches('/').to_owned() } else { url.to_owned() }
+    }
+
+    /// Hurts connections in this way from now on, and ends the open ones.
+    pub fn set(&self, fault: Fault) {
+        self.shared.fault.send_replace(fault);
+    }
+
+    /// Returns the number of connections that are open.
+    pub fn open(&self) -> usize {
+        self.shared.open.load(Ordering::SeqCst)
+    }
+
+    /// Returns the number of connections that were hurt so far.
+    pub fn hit(&self) -> usize {
+        self.shared.hit.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for FaultProxy {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    let mut relays = JoinSet::new();
+    loop {
+        tokio::select! {
+            Ok((client, _)) = listener.accept() => {
+                let shared = Arc::clone(&shared);
+                relays.spawn(async move { serve(client, &shared).await });
+            }
+            Some(_) = relays.join_next() => {}
+        }
+    }
+}
+
+/// Serves one connection until it ends, or the fault is another one.
+async fn serve(client: TcpStream, shared: &Arc<Shared>) {
+    let mut faults = shared.fault.subscribe();
+    let fault = faults.borrow_and_update().clone();
+    let _open = Open::new(shared);
+    client.set_nodelay(true).ok();
+    tokio::select! {
+        () = hurt(client, fault, shared) => {}
+        _ = faults.changed() => {}
+    }
+}
+
+async fn hurt(mut client: TcpStream, fault: Fault, shared: &Shared) {
+    if !matches!(fault, Fault::None | Fault::At(..)) {
+        shared.hit.fetch_add(1, Ordering::SeqCst);
+    }
+    match fault {
+        Fault::Reset => reset(&client),
+        Fault::ConnectionLimit(most) if shared.open.load(Ordering::SeqCst) > most => reset(&client),
+        Fault::HalfOpen => std::future::pending().await,
+        Fault::Answers(answer) => answers::give(&mut client, &answer).await,
+        Fault::Tls(how) => answers::fail_handshake(client, how).await,
+        fault => relay::relay(client, shared, &fault).await,
+    }
+}
+
+/// Makes the connection end with a reset when it is dropped.
+fn reset(connection: &TcpStream) {
+    connection.set_zero_linger().ok();
+}

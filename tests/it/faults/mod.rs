@@ -1,0 +1,167 @@
+//! The gauntlet: every adapter of a service that a spoken turn needs, behind a proxy that hurts its
+//! connections in each way. A person hears the answer or an apology, within a time; the next turn is
+//! answered as if nothing had been; nothing is left behind. Not for which error an adapter tells.
+
+mod adapters;
+mod rows;
+
+use std::time::{Duration, Instant};
+
+use hearken::config::Config;
+use hearken_proto::device::ListenMode;
+use hearken_test_support::eventually;
+use hearken_test_support::fault_proxy::{Fault, FaultProxy, Tls};
+use hearken_test_support::peers::peak_memory_bytes;
+
+use self::adapters::Adapter;
+use self::rows::{Expected, Row};
+use crate::server::person::{Answer, Person};
+use crate::server::turns::{PACKETS, good_answer};
+use crate::server::voices::SPEECH;
+use crate::support::app::{PHRASES, TestServer};
+
+/// Apologies: in the language of what was heard before, and in Chinese where nothing was.
+const SORRY: [&str; 2] =
+    ["Sorry, something went wrong. Please try again.", "抱歉，我这边出了点问题，请再说一遍。"];
+/// Most memory that all faults together need, with the vendors in this process, in bytes.
+const MOST_MEMORY: usize = 200 << 20;
+/// Longest time of a turn, from the first packet of the person to the end of the answer.
+const TURN_WITHIN: Duration = Duration::from_secs(8);
+
+/// Short deadlines, no further attempts after them, and no sentence from memory but the fixed
+/// phrases.
+fn impatient(config: &mut Config) {
+    let (asr, llm, tts) = (&mut config.asr, &mut config.llm, &mut config.tts);
+    (asr.connect_timeout_ms, asr.send_timeout_ms, asr.result_timeout_ms) = (800, 800, 800);
+    (llm.connect_timeout_ms, llm.first_token_timeout_ms, llm.idle_timeout_ms) = (800, 800, 800);
+    (tts.connect_timeout_ms, tts.first_audio_timeout_ms, tts.idle_timeout_ms) = (800, 800, 800);
+    (asr.retry_within_ms, llm.retry_within_ms, tts.retry_within_ms) = (500, 500, 500);
+    (llm.timeout_ms, tts.timeout_ms, tts.cache_bytes) = (3_000, 3_000, 0);
+    config.hearing.silence = Duration::from_millis(250);
+    config.speaking.start_guard = Duration::from_millis(100);
+}
+
+/// How a turn came out, in one word of the table.
+fn outcome(answer: &Answer) -> Result<Expected, String> {
+    let last = answer.sentences.last().map(String::as_str).unwrap_or_default();
+    match (SORRY.contains(&last), answer.played) {
+        _ if *answer == good_answer() => Ok(Expected::Answered),
+        (true, PACKETS..) => Ok(Expected::Apology),
+        (true, 0) => Ok(Expected::Silence),
+        (false, 1..) if !last.is_empty() => Ok(Expected::Damaged),
+        _ => Err(format!("{answer:?}")),
+    }
+}
+
+/// A turn: what came of it, and the time that it took.
+async fn turn(person: &mut Person) -> (Result<Expected, String>, Duration) {
+    let begun = Instant::now();
+    person.say(&SPEECH).await;
+    let answer = person.answer().await;
+    (outcome(&answer), begun.elapsed())
+}
+
+/// The failures of requests to this port that the server has counted.
+async fn failures(server: &TestServer, port: &str) -> f64 {
+    let figures = reqwest::get(server.http_url("/metrics")).await.unwrap().text().await.unwrap();
+    let ours = |line: &&str| {
+        line.starts_with("hearken_provider_requests_total{")
+            && line.contains(&format!("port=\"{port}\""))
+            && !line.contains("end=\"answered\"")
+            && !line.contains("end=\"cancelled\"")
+    };
+    let counts = figures.lines().filter(ours).map(|line| line.rsplit_once(' ').unwrap().1);
+    counts.map(|count| count.parse::<f64>().unwrap()).sum()
+}
+
+/// Hurts the adapter in each way, one after the other, with a good turn after each.
+async fn runs(adapter: Adapter) {
+    let vendors = adapter.vendors().await;
+    let proxy = FaultProxy::before(&adapter.stub(&vendors).url()).await;
+    let tweak = |config: &mut Config| {
+        impatient(config);
+        adapter.point(config, proxy.url());
+    };
+    let server = TestServer::start(&vendors, tweak).await;
+    vendors.tts.until(|seen| seen.requests >= PHRASES).await;
+    let mut person = Person::meet(&server.device_url(), 1, ListenMode::Auto).await;
+    assert_eq!(turn(&mut person).await.0, Ok(Expected::Answered), "before any fault");
+    let (mut wrong, memory) = (Vec::new(), peak_memory_bytes());
+    for Row { name, fault, expected } in rows::all(adapter) {
+        let (hit, counted) = (proxy.hit(), failures(&server, adapter.port()).await);
+        proxy.set(fault);
+        let (hurt, took) = turn(&mut person).await;
+        let was_hit = proxy.hit() > hit;
+        let was_counted = failures(&server, adapter.port()).await > counted;
+        proxy.set(Fault::None);
+        let (after, _) = turn(&mut person).await;
+        eprintln!("| {adapter:?} | {name} | {hurt:?} | {} ms | {after:?}", took.as_millis());
+        let fits = hurt.as_ref().is_ok_and(|hurt| expected.contains(hurt));
+        let counts = was_counted || hurt != Ok(Expected::Apology);
+        let works = after == Ok(Expected::Answered);
+        if !(fits && was_hit && counts && works && took <= TURN_WITHIN) {
+            wrong.push(format!(
+                "{name}: hit {was_hit}, counted {was_counted}, {hurt:?} in {took:?}, then {after:?}"
+            ));
+        }
+    }
+    let needed = peak_memory_bytes() - memory;
+    eprintln!("{adapter:?}: {} KiB for all faults", needed >> 10);
+    assert!(needed < MOST_MEMORY, "{needed} bytes");
+    assert!(wrong.is_empty(), "{adapter:?}:\n{}", wrong.join("\n"));
+    drop(person);
+    server.stop().await;
+    eventually("the end of every connection", async || (proxy.open() == 0).then_some(())).await;
+}
+
+/// Lets the handshake of TLS fail in each way: an apology each time, soon.
+async fn runs_tls(adapter: Adapter) {
+    let vendors = adapter.vendors().await;
+    let proxy = FaultProxy::before(&adapter.stub(&vendors).url()).await;
+    let secure = proxy.url().replacen("ws://", "wss://", 1).replacen("http://", "https://", 1);
+    let tweak = |config: &mut Config| {
+        impatient(config);
+        adapter.point(config, secure);
+    };
+    let server = TestServer::start(&vendors, tweak).await;
+    let mut person = Person::meet(&server.device_url(), 1, ListenMode::Auto).await;
+    let all = [Tls::Untrusted, Tls::Expired, Tls::OtherName, Tls::Plain, Tls::Cut, Tls::Version];
+    for how in all {
+        proxy.set(Fault::Tls(how));
+        let (hurt, took) = turn(&mut person).await;
+        eprintln!("| {adapter:?} | TLS {how:?} | {hurt:?} | {} ms", took.as_millis());
+        assert!(proxy.hit() > 0 && took < TURN_WITHIN, "{adapter:?}: {how:?}: {took:?}");
+        assert_eq!(hurt, Ok(adapter.never_there()), "{adapter:?}: {how:?}");
+    }
+    drop(person);
+    server.stop().await;
+}
+
+macro_rules! gauntlet {
+    ($($name:ident, $tls:ident: $adapter:ident;)+) => {
+        /// All adapters that run it.
+        const ALL: &[Adapter] = &[$(Adapter::$adapter),+];
+
+        $(
+        #[tokio::test]
+        async fn $name() {
+            runs(Adapter::$adapter).await;
+        }
+
+        #[tokio::test]
+        async fn $tls() {
+            runs_tls(Adapter::$adapter).await;
+        }
+        )+
+    };
+}
+
+gauntlet! {
+    listenai_asr, listenai_asr_tls: ListenAiAsr;
+    funasr, funasr_tls: FunAsr;
+    openai_asr, openai_asr_tls: OpenAiAsr;
+    openai_llm, openai_llm_tls: OpenAiLlm;
+    anthropic_llm, anthropic_llm_tls: AnthropicLlm;
+    listenai_tts, listenai_tts_tls: ListenAiTts;
+    openai_tts, openai_tts_tls: OpenAiTts;
+}

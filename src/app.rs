@@ -47,6 +47,7 @@ use crate::http::{
     self, AccessControl, Admin, Auth, Chats, Dependencies, DeviceEndpoint, Health, LiteMcp,
     MuseumClients, OtaRules, TextClients, ToolsApi,
 };
+use crate::liveness::Liveness;
 use crate::recorder::Recorder;
 use crate::telemetry;
 use crate::tls::Certificate;
@@ -76,6 +77,7 @@ pub struct Running {
     store: Arc<dyn DeviceStore>,
     tools: Sources,
     cluster: Cluster,
+    liveness: Liveness,
 }
 
 /// Dependencies that several frontends share.
@@ -146,7 +148,7 @@ pub fn start(
     let health = Health::new(states, metrics, cluster.clone(), dependencies, process.clone());
     let frontends = frontends(&shared, devices, services, health);
     exposure::log_exposure(config);
-    let (server, address) = listening::listen(config, certificate.as_ref(), frontends)?;
+    let (server, address, liveness) = listening::listen(config, certificate.as_ref(), frontends)?;
     tooling.cameras.set_address(upload_url(config, address)?);
     Ok(Running {
         address,
@@ -158,6 +160,7 @@ pub fn start(
         store,
         tools: tooling.sources,
         cluster,
+        liveness,
     })
 }
 
@@ -444,6 +447,11 @@ impl Running {
     /// Returns the state of the engines.
     pub fn engines(&self) -> &EngineStates {
         self.supervisor.states()
+    }
+
+    /// Returns the marks of the threads that serve.
+    pub fn liveness(&self) -> Liveness {
+        self.liveness.clone()
     }
 
     /// Serves until the process's token is cancelled. Then ends the connections, the engines and

@@ -18,6 +18,7 @@ use super::{Frontends, threads};
 use crate::config::{AuthRequired, Config};
 use crate::http::kept_connections::watch;
 use crate::http::{self, MiddlewareState};
+use crate::liveness::Liveness;
 use crate::tls::Certificate;
 
 /// Time after which a peer that accepts no data is disconnected (`TCP_USER_TIMEOUT`).
@@ -29,12 +30,14 @@ const TLS_HANDSHAKE: Duration = Duration::from_secs(10);
 /// Most TCP connections besides those of devices and text clients: requests, watchers, tools.
 const OTHER_CONNECTIONS: usize = 2_000;
 
-/// Binds the port and returns the server, which serves once it is awaited.
+/// Binds the port and returns the server, which serves once it is awaited, and the marks of its
+/// threads.
 pub(super) fn listen(
     config: &Config,
     certificate: Option<&Arc<Certificate>>,
     frontends: Frontends,
-) -> anyhow::Result<(Server, SocketAddr)> {
+) -> anyhow::Result<(Server, SocketAddr, Liveness)> {
+    let liveness = Liveness::default();
     let middleware = Arc::new(MiddlewareState::new(
         &config.http,
         own_names(config),
@@ -42,7 +45,9 @@ pub(super) fn listen(
         config.ota.trust_proxy,
         &frontends.health.cluster,
     ));
+    let marks = liveness.clone();
     let factory = move || {
+        marks.begin();
         let frontends = frontends.clone();
         http::behind(App::new(), Arc::clone(&middleware))
             .configure(|services| frontends.routes(services))
@@ -78,7 +83,7 @@ pub(super) fn listen(
     };
     let server = server.with_context(taken)?;
     let address = *server.addrs().first().context("there is no address to listen on")?;
-    Ok((server.run(), address))
+    Ok((server.run(), address, liveness))
 }
 
 /// Limits of TCP connections, in all and of one address. Programs on this machine are exempt from

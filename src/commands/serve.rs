@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{self, EnvVars};
-use crate::{app, engines, shutdown, telemetry};
+use crate::{app, engines, service_manager, shutdown, telemetry};
 
 /// Run the voice server, with the engines that its configuration needs.
 #[derive(Debug, clap::Args)]
@@ -45,13 +45,15 @@ pub async fn run(args: Args, env: &dyn EnvVars) -> anyhow::Result<()> {
     let process = CancellationToken::new();
     let running = app::start(&config, engines, process.clone())?;
     tracing::info!(address = %running.address, "listening for devices at /xiaozhi/v1/");
-    let (served, signalled) = tokio::join!(
+    let told = service_manager::tell(running.liveness(), process.clone());
+    let (served, signalled, ()) = tokio::join!(
         async {
             let served = running.serve().await;
             process.cancel();
             served
         },
         shutdown::on_signal(process.clone()),
+        told,
     );
     served?;
     Ok(signalled?)

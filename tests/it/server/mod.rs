@@ -12,6 +12,7 @@ mod readiness;
 mod recording;
 mod replay_json;
 mod secrets;
+mod service_manager;
 mod several;
 pub(crate) mod turns;
 pub(crate) mod voices;

@@ -1,0 +1,41 @@
+//! What systemd is told by the program: over a datagram socket, as it listens on one. Not for what
+//! systemd does then.
+
+use std::os::unix::net::UnixDatagram;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::app::Vendors;
+use crate::support::process::ServerProcess;
+
+/// The next word of the server.
+fn next(socket: &UnixDatagram) -> String {
+    let mut word = [0; 256];
+    let length = socket.recv(&mut word).expect("the server says something");
+    String::from_utf8(word[..length].to_vec()).unwrap().trim().to_owned()
+}
+
+#[tokio::test]
+async fn systemd_is_told_of_the_start_of_each_third_of_the_watchdog_and_of_the_end() {
+    let vendors = Vendors::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("notify");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let env = [("NOTIFY_SOCKET", path.to_str().unwrap()), ("WATCHDOG_USEC", "3000000")];
+    let server = ServerProcess::start(&vendors, &env).await;
+    assert_eq!(next(&socket), "READY=1");
+    for _ in 0..3 {
+        assert_eq!(next(&socket), "WATCHDOG=1");
+    }
+    let pid = Pid::from_raw(server.pid().try_into().unwrap()).unwrap();
+    kill_process(pid, Signal::TERM).unwrap();
+    let last = loop {
+        let word = next(&socket);
+        if word != "WATCHDOG=1" {
+            break word;
+        }
+    };
+    assert_eq!(last, "STOPPING=1");
+}

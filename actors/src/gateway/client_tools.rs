@@ -232,14 +232,14 @@ mod tests {
     async fn tools_that_take_too_much_memory_are_refused() {
         let (tools, _sent) = tools(50);
         let properties: serde_json::Map<_, _> =
-            (0..1_500).map(|n| (format!("p{n}"), json!({"type": "string"}))).collect();
+            (0..400).map(|n| (format!("p{n}"), json!({"type": "string"}))).collect();
         let large = |name: &str| tool(name, json!({"type": "object", "properties": properties}));
         let told = tools.clone().register(vec![large("a"), large("b")]).await;
         assert_eq!([told[0].status, told[1].status], ["registered"; 2]);
         // What earlier messages registered counts, too.
         let told = tools.clone().register(vec![large("c"), large("d"), large("e")]).await;
         let error = told[2].error.as_deref();
-        assert_eq!(error, Some("Too large: all tools take at most 1024 KiB of memory"));
+        assert_eq!(error, Some("Too large: all tools take at most 2048 KiB of memory"));
         let told = tools.register(vec![tool("f", json!({"type": "object"}))]).await;
         assert_eq!(told[0].status, "registered", "a small one has room");
     }

@@ -2,7 +2,7 @@
 //! what the server answers, nor for the services behind it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use actix_web::rt;
@@ -39,8 +39,7 @@ impl Liveness {
         missing.count() == 0
     }
 
-    #[allow(clippy::expect_used, reason = "nothing panics while it holds the marks")]
-    fn marks(&self) -> std::sync::MutexGuard<'_, Vec<Weak<AtomicBool>>> {
+    fn marks(&self) -> MutexGuard<'_, Vec<Weak<AtomicBool>>> {
         self.0.lock().expect("nothing panics while it holds the marks")
     }
 }

@@ -232,9 +232,8 @@ impl Auth {
 
 #[cfg(test)]
 mod tests {
-    use actix_web::test::TestRequest;
-
     use super::*;
+    use crate::http::peer::tests::request;
 
     const ADMIN: &str = "the admin token of tests";
 
@@ -242,14 +241,6 @@ mod tests {
         let admin_token = Secret::new(ADMIN);
         let config = AuthConfig { required, admin_token, ..AuthConfig::default() };
         Auth::new(&config, host, folder).unwrap()
-    }
-
-    fn request(from: &str, headers: &[(&'static str, &str)]) -> HttpRequest {
-        let request = TestRequest::default().peer_addr(format!("{from}:1").parse().unwrap());
-        let with = |request: TestRequest, (name, value): &(_, _)| {
-            TestRequest::insert_header(request, (*name, *value))
-        };
-        headers.iter().fold(request, with).to_http_request()
     }
 
     #[test]

@@ -88,7 +88,7 @@ pub fn network_of(address: IpAddr) -> IpAddr {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use actix_web::test::TestRequest;
 
     use super::*;
@@ -130,7 +130,8 @@ mod tests {
         assert_eq!(Peer::of(&TestRequest::default().to_http_request()), Peer::Elsewhere);
     }
 
-    fn request(from: &str, headers: &[(&'static str, &str)]) -> HttpRequest {
+    /// A request from this address with these headers.
+    pub(in crate::http) fn request(from: &str, headers: &[(&'static str, &str)]) -> HttpRequest {
         let request = TestRequest::default().peer_addr(format!("{from}:1").parse().unwrap());
         let with = |request: TestRequest, (name, value): &(_, _)| {
             TestRequest::insert_header(request, (*name, *value))

@@ -18,11 +18,10 @@ use self::rows::{Expected, Row};
 use crate::server::person::{Answer, Person};
 use crate::server::turns::{PACKETS, good_answer};
 use crate::server::voices::SPEECH;
-use crate::support::app::{PHRASES, TestServer};
+use crate::support::app::{PHRASES, SORRY, TestServer};
 
 /// Apologies: in the language of what was heard before, and in Chinese where nothing was.
-const SORRY: [&str; 2] =
-    ["Sorry, something went wrong. Please try again.", "抱歉，我这边出了点问题，请再说一遍。"];
+const APOLOGIES: [&str; 2] = [SORRY, "抱歉，我这边出了点问题，请再说一遍。"];
 /// Most memory that all faults together need, with the vendors in this process, in bytes.
 const MOST_MEMORY: usize = 200 << 20;
 /// Longest time of a turn, from the first packet of the person to the end of the answer.
@@ -44,7 +43,7 @@ fn impatient(config: &mut Config) {
 /// How a turn came out, in one word of the table.
 fn outcome(answer: &Answer) -> Result<Expected, String> {
     let last = answer.sentences.last().map(String::as_str).unwrap_or_default();
-    match (SORRY.contains(&last), answer.played) {
+    match (APOLOGIES.contains(&last), answer.played) {
         _ if *answer == good_answer() => Ok(Expected::Answered),
         (true, PACKETS..) => Ok(Expected::Apology),
         (true, 0) => Ok(Expected::Silence),

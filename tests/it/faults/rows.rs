@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use hearken_test_support::fault_proxy::{Answer, Event, Fault, retry_after, status};
+use hearken_test_support::scripted_server::answer;
 
 use super::adapters::{Adapter, Wire};
 
@@ -95,18 +96,16 @@ pub(super) fn all(adapter: Adapter) -> Vec<Row> {
 const ENDLESS: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n";
 
 fn page() -> Answer {
-    status_of_page(b"<!doctype html><title>Sign in to the network</title>")
-}
-
-fn status_of_page(body: &[u8]) -> Answer {
-    let head = "content-type: text/html\r\n";
-    Answer::Http(hearken_test_support::scripted_server::answer(200, head, body).into())
+    success("text/html", b"<!doctype html><title>Sign in to the network</title>")
 }
 
 fn bad_text_over_http() -> Answer {
-    let head = "content-type: application/json\r\n";
-    let body = b"{\"text\": \"\xC3\x28\", \"choices\": [], \"x\": \"\xFF\"}";
-    Answer::Http(hearken_test_support::scripted_server::answer(200, head, body).into())
+    success("application/json", b"{\"text\": \"\xC3\x28\", \"choices\": [], \"x\": \"\xFF\"}")
+}
+
+fn success(content_type: &str, body: &[u8]) -> Answer {
+    let head = format!("content-type: {content_type}\r\n");
+    Answer::Http(answer(200, &head, body).into())
 }
 
 fn socket(bytes: &[u8]) -> Answer {

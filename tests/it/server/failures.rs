@@ -16,9 +16,7 @@ use hearken_test_support::vendors::{
 use super::person::Person;
 use super::turns::{PACKETS, good_answer};
 use super::voices::SPEECH;
-use crate::support::app::{HEARD, PHRASES, REPLY, TestServer, Vendors};
-
-const SORRY: &str = "Sorry, something went wrong. Please try again.";
+use crate::support::app::{HEARD, PHRASES, REPLY, SORRY, TestServer, Vendors};
 
 /// What every vendor may do; what an empty answer means differs.
 const FAILURES: [Behaviour; 5] = [Refuse, ResetMidStream, Silent, Garbage, HttpStatus(500, None)];

@@ -37,6 +37,16 @@ struct Attack {
     act: fn(Stranger) -> BoxFuture<'static, Held>,
 }
 
+impl Attack {
+    const fn new(
+        route: &'static str,
+        input: &'static str,
+        act: fn(Stranger) -> BoxFuture<'static, Held>,
+    ) -> Self {
+        Self { route, input, act }
+    }
+}
+
 /// Makes an act of its steps.
 fn act(future: impl Future<Output = Held> + Send + 'static) -> BoxFuture<'static, Held> {
     Box::pin(future)

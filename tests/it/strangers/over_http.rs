@@ -8,39 +8,23 @@ use super::stranger::{Stranger, invented};
 use super::{Attack, Held, act, worst_schemas};
 
 pub(super) const ATTACKS: &[Attack] = &[
-    Attack { route: "any", input: "invented methods", act: invented_methods },
-    Attack {
-        route: "any",
-        input: "a head that does not end, 100 KiB, held open",
-        act: endless_head,
-    },
-    Attack { route: "any", input: "invented paths and queries of 6 KiB", act: long_paths },
-    Attack { route: "/xiaozhi/ota/", input: "64 KiB report of a new device", act: reports },
-    Attack { route: "/xiaozhi/ota/", input: "a body that does not come, held open", act: no_body },
-    Attack { route: "/xiaozhi/ota/activate", input: "64 KiB of nested arrays", act: activation },
-    Attack { route: "/xiaozhi/ota/firmware/{file}", input: "invented names", act: firmware },
-    Attack { route: "/vision/explain", input: "10 MiB without a token", act: picture },
-    Attack { route: "/api/sessions", input: "sessions with the longest texts", act: chat_sessions },
-    Attack { route: "/api/sessions", input: "nested and broken bodies", act: nested_bodies },
-    Attack { route: "/api/sessions/{id}/chat", input: "the longest messages", act: chat_messages },
-    Attack {
-        route: "/api/sessions/{id}/chat",
-        input: "streams that nobody reads, held open",
-        act: unread_streams,
-    },
-    Attack {
-        route: "/api/session/register",
-        input: "functions with the worst schemas",
-        act: museum_functions,
-    },
-    Attack { route: "/api/agent/parse", input: "the longest input", act: museum_questions },
-    Attack { route: "/api/admin/login", input: "long passwords", act: log_ins },
-    Attack { route: "/api/openapi.json, /api/docs/", input: "again and again", act: documents },
-    Attack {
-        route: "/mcp_endpoint/mcp, /litemcp/{tool}",
-        input: "invented tokens",
-        act: tool_tokens,
-    },
+    Attack::new("any", "invented methods", invented_methods),
+    Attack::new("any", "a head that does not end, 100 KiB, held open", endless_head),
+    Attack::new("any", "invented paths and queries of 6 KiB", long_paths),
+    Attack::new("/xiaozhi/ota/", "64 KiB report of a new device", reports),
+    Attack::new("/xiaozhi/ota/", "a body that does not come, held open", no_body),
+    Attack::new("/xiaozhi/ota/activate", "64 KiB of nested arrays", activation),
+    Attack::new("/xiaozhi/ota/firmware/{file}", "invented names", firmware),
+    Attack::new("/vision/explain", "10 MiB without a token", picture),
+    Attack::new("/api/sessions", "sessions with the longest texts", chat_sessions),
+    Attack::new("/api/sessions", "nested and broken bodies", nested_bodies),
+    Attack::new("/api/sessions/{id}/chat", "the longest messages", chat_messages),
+    Attack::new("/api/sessions/{id}/chat", "streams that nobody reads, held open", unread_streams),
+    Attack::new("/api/session/register", "functions with the worst schemas", museum_functions),
+    Attack::new("/api/agent/parse", "the longest input", museum_questions),
+    Attack::new("/api/admin/login", "long passwords", log_ins),
+    Attack::new("/api/openapi.json, /api/docs/", "again and again", documents),
+    Attack::new("/mcp_endpoint/mcp, /litemcp/{tool}", "invented tokens", tool_tokens),
 ];
 
 /// A text of this many bytes that no compression makes short.

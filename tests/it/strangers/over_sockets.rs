@@ -11,43 +11,19 @@ use super::stranger::{Socket, Stranger, invented, read, send_all};
 use super::{Attack, Held, act, worst_schemas};
 
 pub(super) const ATTACKS: &[Attack] = &[
-    Attack { route: "/", input: "tools with the worst schemas", act: worst_tools },
-    Attack {
-        route: "/",
-        input: "instructions of 8,000 characters for session after session",
-        act: instructions,
-    },
-    Attack {
-        route: "/",
-        input: "a message of 1 MiB that does not end, held open",
-        act: unfinished_text,
-    },
-    Attack { route: "/", input: "1,000 requests at once", act: many_requests },
-    Attack { route: "/", input: "messages of the wire, changed at random", act: changed_texts },
-    Attack { route: "/", input: "idle, held open", act: idle_text },
-    Attack { route: "/xiaozhi/v1/", input: "before the hello, held open", act: silent_device },
-    Attack {
-        route: "/xiaozhi/v1/",
-        input: "messages of the wire, changed at random",
-        act: changed_frames,
-    },
-    Attack {
-        route: "/xiaozhi/v1/",
-        input: "packets that are no Opus, as fast as they go",
-        act: no_opus,
-    },
-    Attack {
-        route: "/xiaozhi/v1/",
-        input: "a message that does not end, held open",
-        act: unfinished_binary,
-    },
-    Attack { route: "/xiaozhi/v1/", input: "a tool list that does not end", act: endless_tools },
-    Attack { route: "/litemcp/{tool}", input: "calls of 1 MiB", act: long_calls },
-    Attack {
-        route: "/api/sessions/{id}/ws",
-        input: "filters without end, answers unread",
-        act: filters,
-    },
+    Attack::new("/", "tools with the worst schemas", worst_tools),
+    Attack::new("/", "instructions of 8,000 characters for session after session", instructions),
+    Attack::new("/", "a message of 1 MiB that does not end, held open", unfinished_text),
+    Attack::new("/", "1,000 requests at once", many_requests),
+    Attack::new("/", "messages of the wire, changed at random", changed_texts),
+    Attack::new("/", "idle, held open", idle_text),
+    Attack::new("/xiaozhi/v1/", "before the hello, held open", silent_device),
+    Attack::new("/xiaozhi/v1/", "messages of the wire, changed at random", changed_frames),
+    Attack::new("/xiaozhi/v1/", "packets that are no Opus, as fast as they go", no_opus),
+    Attack::new("/xiaozhi/v1/", "a message that does not end, held open", unfinished_binary),
+    Attack::new("/xiaozhi/v1/", "a tool list that does not end", endless_tools),
+    Attack::new("/litemcp/{tool}", "calls of 1 MiB", long_calls),
+    Attack::new("/api/sessions/{id}/ws", "filters without end, answers unread", filters),
 ];
 
 fn texts(values: impl IntoIterator<Item = Value>) -> Vec<Message> {

@@ -24,6 +24,8 @@ use tokio_util::sync::CancellationToken;
 pub(crate) const HEARD: &str = "what is the weather";
 /// What every model replies unless told otherwise.
 pub(crate) const REPLY: [&str; 2] = ["Good day.", "It is sunny."];
+/// The apology where English was heard before.
+pub(crate) const SORRY: &str = "Sorry, something went wrong. Please try again.";
 /// Fixed phrases that the server makes at its start.
 pub(crate) const PHRASES: usize = 6;
 /// The server's own limit for its end.

@@ -155,20 +155,7 @@ impl ChatStore for SqlStore {
         offset: u32,
         limit: u32,
     ) -> Result<Vec<SessionId>, BoxError> {
-        in_time_for_ports(async {
-            // A deleted session never changes: its last change was the deletion.
-            let ids: Vec<String> = sqlx::query_scalar(
-                "SELECT session_id FROM chat_sessions WHERE status = 'deleted' \
-                 AND updated_ms < $1 ORDER BY updated_ms, session_id LIMIT $2 OFFSET $3",
-            )
-            .bind(before.as_millisecond())
-            .bind(i64::from(limit))
-            .bind(i64::from(offset))
-            .fetch_all(self.pool().await?)
-            .await?;
-            Ok(ids.into_iter().map(SessionId::new).collect())
-        })
-        .await
+        in_time_for_ports(self.purgeable_chats(before, offset, limit)).await
     }
 
     async fn purge(&self, id: &SessionId) -> Result<bool, BoxError> {

@@ -50,15 +50,37 @@ impl SqlStore {
         offset: u32,
         limit: u32,
     ) -> Result<Vec<SessionId>, StoreError> {
-        let ids: Vec<String> = sqlx::query_scalar(
-            "SELECT session_id FROM chat_sessions WHERE status <> 'deleted' \
-             AND last_access_ms < $1 ORDER BY last_access_ms, session_id LIMIT $2 OFFSET $3",
-        )
-        .bind(before.as_millisecond())
-        .bind(i64::from(limit))
-        .bind(i64::from(offset))
-        .fetch_all(self.pool().await?)
-        .await?;
+        let sql = "SELECT session_id FROM chat_sessions WHERE status <> 'deleted' \
+                   AND last_access_ms < $1 ORDER BY last_access_ms, session_id LIMIT $2 OFFSET $3";
+        self.chats_before(sql, before, offset, limit).await
+    }
+
+    pub(super) async fn purgeable_chats(
+        &self,
+        before: Timestamp,
+        offset: u32,
+        limit: u32,
+    ) -> Result<Vec<SessionId>, StoreError> {
+        // A deleted session never changes: its last change was the deletion.
+        let sql = "SELECT session_id FROM chat_sessions WHERE status = 'deleted' \
+                   AND updated_ms < $1 ORDER BY updated_ms, session_id LIMIT $2 OFFSET $3";
+        self.chats_before(sql, before, offset, limit).await
+    }
+
+    /// Returns a page of the ids that this statement selects by a time, a limit and an offset.
+    async fn chats_before(
+        &self,
+        sql: &'static str,
+        before: Timestamp,
+        offset: u32,
+        limit: u32,
+    ) -> Result<Vec<SessionId>, StoreError> {
+        let ids: Vec<String> = sqlx::query_scalar(sql)
+            .bind(before.as_millisecond())
+            .bind(i64::from(limit))
+            .bind(i64::from(offset))
+            .fetch_all(self.pool().await?)
+            .await?;
         Ok(ids.into_iter().map(SessionId::new).collect())
     }
 }

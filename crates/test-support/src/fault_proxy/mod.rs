@@ -38,7 +38,7 @@ pub enum Fault {
     /// Each piece of an answer comes later by another time, up to this one.
     Jitter(Duration),
     /// Answers come at this many bytes a second.
-    Bandwidth(usize),
+    Bandwidth(u32),
     /// Answers come byte by byte, with this time between two.
     Drip(Duration),
     /// An event after this many bytes of answers on a connection.

@@ -65,8 +65,9 @@ impl Down<'_> {
                 let ms = u64::try_from(most.as_millis()).unwrap_or(u64::MAX);
                 tokio::time::sleep(Duration::from_millis(fastrand::u64(..=ms))).await;
             }
-            Fault::Bandwidth(bytes) => {
-                tokio::time::sleep(Duration::from_secs(1) * length(piece) / length_of(bytes)).await;
+            Fault::Bandwidth(bytes_per_s) => {
+                let passed = u32::try_from(piece.len()).unwrap_or(u32::MAX);
+                tokio::time::sleep(Duration::from_secs(1) * passed / bytes_per_s).await;
             }
             Fault::Drip(every) => {
                 for byte in piece {
@@ -113,12 +114,4 @@ impl Down<'_> {
         }
         self.write(rest).await
     }
-}
-
-fn length(piece: &[u8]) -> u32 {
-    length_of(piece.len())
-}
-
-fn length_of(bytes: usize) -> u32 {
-    u32::try_from(bytes).unwrap_or(u32::MAX).max(1)
 }

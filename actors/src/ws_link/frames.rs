@@ -153,13 +153,6 @@ where
         Poll::Ready(())
     }
 
-    /// Makes room for the whole frame at once: a buffer that grows with what comes needs up to three
-    /// times its content. Memory is taken only as the bytes come.
-    fn make_room(&mut self, head: &Head) {
-        let frame_bytes = head.head_bytes + usize::try_from(head.payload_bytes).unwrap_or(0);
-        self.read.reserve(frame_bytes.saturating_sub(self.read.len()));
-    }
-
     fn frame(&mut self) -> Result<Option<Frame>, Fault> {
         let Some(head) = Head::from_bytes(&self.read) else { return Ok(None) };
         let control = head.kind >= FIRST_CONTROL;
@@ -170,7 +163,6 @@ where
         if head.payload_bytes > self.max_bytes as u64 {
             return Err(Fault::TooLarge);
         }
-        self.make_room(&head);
         let parsed = Parser::parse(&mut self.read, true, self.max_bytes);
         let parsed = parsed.map_err(|error| match error {
             ProtocolError::Overflow => Fault::TooLarge,
@@ -219,30 +211,5 @@ where
             ready!(budget.poll_room(cx));
         }
         self.reader.borrow_mut().poll_frame(cx)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use futures_util::{FutureExt as _, StreamExt as _, stream};
-
-    use super::*;
-
-    #[test]
-    fn a_frame_that_comes_in_pieces_needs_one_buffer_of_its_size() {
-        const LENGTH: usize = 1 << 20;
-        let mut sent = vec![0x82, 0xFF];
-        sent.extend_from_slice(&(LENGTH as u64).to_be_bytes());
-        sent.resize(14 + LENGTH, 0);
-        let pieces: Vec<_> =
-            sent.chunks(16 << 10).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
-        let reader = Rc::new(RefCell::new(Reader::new(stream::iter(pieces), LENGTH)));
-        let mut frames = Frames { reader: Rc::clone(&reader), budget: None };
-        let Some(Some(SocketFrame(Ok(Frame::Data(data))))) = frames.next().now_or_never() else {
-            panic!("no message came");
-        };
-        assert_eq!(data.payload.len(), LENGTH);
-        let most = 14 + LENGTH + (16 << 10);
-        assert!(data.payload.capacity() <= most, "{}", data.payload.capacity());
     }
 }

@@ -2,6 +2,7 @@
 
 mod admin;
 mod background;
+mod connections;
 mod data_folder;
 mod exposure;
 mod frontends;

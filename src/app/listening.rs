@@ -1,19 +1,26 @@
-//! The server's port: middleware before the routes, TLS, and socket options. Not for the handlers
-//! of the routes.
+//! The server's port: HTTP and TLS on its connections, with the middleware before the routes. Not for
+//! the handlers of the routes, nor for how many connections there may be.
 
-use std::net::{IpAddr, Shutdown, SocketAddr};
+use std::fmt::Debug;
+use std::io;
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
 use std::sync::Arc;
 use std::time::Duration;
 
+use actix_http::{HttpService, Request, TlsAcceptorConfig};
+use actix_server::GracefulShutdownSignal;
+use actix_service::{IntoServiceFactory, ServiceFactoryExt as _, map_config};
+use actix_tls::accept::max_concurrent_tls_connect;
 use actix_tls::accept::rustls_0_23::TlsStream;
-use actix_web::dev::Server;
+use actix_web::body::MessageBody;
+use actix_web::dev::{AppConfig, Server, Service, ServiceFactory, ServiceResponse};
 use actix_web::rt::net::TcpStream;
-use actix_web::{App, HttpServer};
+use actix_web::{App, Error, HttpResponse};
 use anyhow::Context as _;
-use hearken_actors::slots::{NoSlot, Slot, Slots};
 use hearken_base::Secret;
-use socket2::SockRef;
+use socket2::{Domain, Protocol, Socket, Type};
 
+use super::connections::{self, Connections};
 use super::{Frontends, threads};
 use crate::config::{AuthRequired, Config};
 use crate::http::kept_connections::watch;
@@ -21,14 +28,12 @@ use crate::http::{self, MiddlewareState};
 use crate::liveness::Liveness;
 use crate::tls::Certificate;
 
-/// Time after which a peer that accepts no data is disconnected (`TCP_USER_TIMEOUT`).
-const SOCKET_STALL: Duration = Duration::from_secs(20);
-
 /// Longest time for a TLS handshake: small devices need some seconds.
 const TLS_HANDSHAKE: Duration = Duration::from_secs(10);
-
-/// Most TCP connections besides those of devices and text clients: requests, watchers, tools.
-const OTHER_CONNECTIONS: usize = 2_000;
+/// Longest time for a peer to read what was written before its connection ends.
+const DISCONNECT: Duration = Duration::from_secs(1);
+/// Most connections that the system keeps until they are accepted.
+const BACKLOG: i32 = 1_024;
 
 /// Binds the port and returns the server, which serves once it is awaited, and the marks of its
 /// threads.
@@ -46,83 +51,134 @@ pub(super) fn listen(
         &frontends.health.cluster,
     ));
     let marks = liveness.clone();
-    let factory = move || {
+    let app = move || {
         marks.begin();
         let frontends = frontends.clone();
         http::behind(App::new(), Arc::clone(&middleware))
             .configure(|services| frontends.routes(services))
     };
-    let next_request = config.http.next_request;
+    let tls = certificate.map(Certificate::server_config).transpose()?;
     let connections = Connections::new(config);
-    let at = (config.server.host.as_str(), config.server.port);
-    let taken =
-        || format!("cannot listen on {}:{}: is another server running? (CLOUD_PORT)", at.0, at.1);
-    let server = HttpServer::new(factory)
+    // Handshakes are limited as connections are. At a limit of their own, nobody would be accepted,
+    // nor refused.
+    max_concurrent_tls_connect(connections::most(config) + 1);
+    let mut server = Server::build()
         .workers(threads(config).0)
-        .on_connect(move |connection, extensions| {
-            let Some(stream) = tcp(connection) else { return };
-            match connections.slot(stream.peer_addr().ok().map(|peer| peer.ip())) {
-                Ok(slot) => {
-                    extensions.insert(Arc::new(slot));
-                    tune(stream);
-                    watch(stream, extensions, next_request);
-                }
-                Err(full) => refuse(stream, full),
-            }
-        })
-        // The default of 256 handshakes in progress would let one address keep all others out.
-        .max_connection_rate(most_connections(config))
-        // A client that closes its side does not wait for the response: its request is cancelled.
-        .h1_allow_half_closed(false)
         .disable_signals()
-        .shutdown_timeout(config.server.shutdown_timeout_ms.div_ceil(1_000))
-        .tls_handshake_timeout(TLS_HANDSHAKE);
-    let server = match certificate {
-        None => server.bind(at),
-        Some(certificate) => server.bind_rustls_0_23(at, certificate.server_config()?),
+        .shutdown_timeout(config.server.shutdown_timeout_ms.div_ceil(1_000));
+    let (host, port) = (config.server.host.as_str(), config.server.port);
+    let taken =
+        || format!("cannot listen on {host}:{port}: is another server running? (CLOUD_PORT)");
+    let listeners = bind(host, port).with_context(taken)?;
+    let first = listeners.first().context("there is no address to listen on")?.local_addr()?;
+    for listener in listeners {
+        let http = Http {
+            address: listener.local_addr()?,
+            secure: tls.is_some(),
+            next_request: config.http.next_request,
+            stopping: server.graceful_shutdown_signal(),
+        };
+        let (app, connections, name) = (app.clone(), connections.clone(), http.address.to_string());
+        server = match tls.clone() {
+            None => server.listen(name, listener, move || {
+                let service = http.clone().service(app(), plain);
+                connections.clone().limit(service.tcp())
+            }),
+            Some(tls) => server.listen(name, listener, move || {
+                let service = http.clone().service(app(), within_tls);
+                let handshake = TlsAcceptorConfig::default().handshake_timeout(TLS_HANDSHAKE);
+                connections.clone().limit(service.rustls_0_23_with_config(tls.clone(), handshake))
+            }),
+        }
+        .with_context(taken)?;
+    }
+    Ok((server.run(), first, liveness))
+}
+
+/// Returns a listener for each address of a host.
+fn bind(host: &str, port: u16) -> io::Result<Vec<TcpListener>> {
+    let one = |address: SocketAddr| {
+        let domain = Domain::for_address(address);
+        let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
+        socket.set_reuse_address(true)?;
+        socket.bind(&address.into())?;
+        socket.listen(BACKLOG)?;
+        Ok(TcpListener::from(socket))
     };
-    let server = server.with_context(taken)?;
-    let address = *server.addrs().first().context("there is no address to listen on")?;
-    Ok((server.run(), address, liveness))
+    let (bound, failed): (Vec<_>, Vec<_>) =
+        (host, port).to_socket_addrs()?.map(one).partition(Result::is_ok);
+    // A name may have an address that this machine does not serve, as of IPv6.
+    match failed.into_iter().find_map(Result::err) {
+        Some(error) if bound.is_empty() => Err(error),
+        _ => bound.into_iter().collect(),
+    }
 }
 
-/// Limits of TCP connections, in all and of one address. Programs on this machine are exempt from
-/// the latter; so is, where proxies are trusted, a proxy in a private network.
+/// How HTTP is spoken at an address.
 #[derive(Clone)]
-struct Connections {
-    slots: Slots,
-    trust_proxy: bool,
+struct Http {
+    address: SocketAddr,
+    secure: bool,
+    next_request: Duration,
+    stopping: GracefulShutdownSignal,
 }
 
-impl Connections {
-    fn new(config: &Config) -> Self {
-        let slots = Slots::with_share(most_connections(config), config.http.address_percent);
-        Self { slots, trust_proxy: config.ota.trust_proxy }
-    }
-
-    fn slot(&self, peer: Option<IpAddr>) -> Result<Slot, NoSlot> {
-        let limited = peer.filter(|peer| match http::Peer::at(*peer) {
-            http::Peer::Machine => false,
-            http::Peer::Network => !self.trust_proxy,
-            http::Peer::Elsewhere => true,
-        });
-        self.slots.take(limited.map(|peer| http::network_of(peer).to_string()).as_deref())
+impl Http {
+    /// Returns the service of an app on connections of this kind.
+    fn service<T, A, B>(
+        self,
+        app: impl IntoServiceFactory<A, Request>,
+        tcp: fn(&T) -> &TcpStream,
+    ) -> HttpService<
+        T,
+        impl ServiceFactory<
+            Request,
+            Config = (),
+            Response = ServiceResponse<B>,
+            Error = HttpResponse,
+            InitError = A::InitError,
+            Service: Service<Request, Future: 'static>,
+            Future: 'static,
+        >,
+        B,
+    >
+    where
+        T: 'static,
+        B: MessageBody + 'static,
+        A: ServiceFactory<
+                Request,
+                Config = AppConfig,
+                Response = ServiceResponse<B>,
+                Error = Error,
+                InitError: Debug,
+                Service: Service<Request, Future: 'static>,
+                Future: 'static,
+            > + 'static,
+    {
+        let Self { address, secure, next_request, stopping } = self;
+        // What `HttpServer` tells its app; there is no other way to tell it.
+        let config = move |()| AppConfig::__priv_test_new(secure, address.to_string(), address);
+        let app = app.into_factory().map_err(|error: Error| error.error_response());
+        HttpService::build()
+            .client_disconnect_timeout(DISCONNECT)
+            // A client that closes its side does not wait for the response: its request is cancelled.
+            .h1_allow_half_closed(false)
+            .local_addr(address)
+            .graceful_shutdown_signal(move || {
+                let stopping = stopping.clone();
+                async move { stopping.notified().await }
+            })
+            .on_connect_ext(move |stream, extensions| watch(tcp(stream), extensions, next_request))
+            .finish(map_config(app, config))
     }
 }
 
-/// Returns the most TCP connections: those that become sockets of devices and of text clients, and
-/// a number of others.
-fn most_connections(config: &Config) -> usize {
-    let sockets = config.server.max_connections.saturating_add(config.gateway.max_connections);
-    sockets.saturating_add(OTHER_CONNECTIONS)
+fn plain(stream: &TcpStream) -> &TcpStream {
+    stream
 }
 
-/// Closes a connection beyond the limits.
-fn refuse(stream: &TcpStream, full: NoSlot) {
-    tracing::debug!(%full, "refused a connection");
-    if let Err(error) = SockRef::from(stream).shutdown(Shutdown::Both) {
-        tracing::debug!(%error, "cannot close a refused connection");
-    }
+fn within_tls(stream: &TlsStream<TcpStream>) -> &TcpStream {
+    stream.get_ref().0
 }
 
 /// Returns the names of this server in configured addresses.
@@ -140,44 +196,4 @@ fn tokens(config: &Config) -> anyhow::Result<Vec<Secret>> {
         tokens.push(http::admin_token(&config.auth, &config.server.data_dir)?);
     }
     Ok(tokens)
-}
-
-/// Returns the TCP stream of a connection, with TLS or without.
-fn tcp(connection: &dyn std::any::Any) -> Option<&TcpStream> {
-    let secure = || Some(connection.downcast_ref::<TlsStream<TcpStream>>()?.get_ref().0);
-    connection.downcast_ref::<TcpStream>().or_else(secure)
-}
-
-/// Sets socket options: small packets are sent at once, and a stalled peer is disconnected.
-fn tune(stream: &TcpStream) {
-    let socket = SockRef::from(stream);
-    let tuned = socket.set_tcp_nodelay(true);
-    if let Err(error) = tuned.and_then(|()| socket.set_tcp_user_timeout(Some(SOCKET_STALL))) {
-        tracing::debug!(%error, "cannot set the options of a socket");
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Returns how many of a thousand connections from this address are accepted.
-    fn accepted(trust_proxy: bool, peer: &str) -> usize {
-        let connections = Connections { slots: Slots::with_share(100, 20), trust_proxy };
-        let peer = Some(peer.parse().unwrap());
-        (0..1_000).map_while(|_| connections.slot(peer).ok()).collect::<Vec<_>>().len()
-    }
-
-    #[test]
-    fn an_address_has_a_share_of_the_connections() {
-        for peer in ["203.0.113.7", "2001:db8::1", "::ffff:203.0.113.7"] {
-            assert_eq!([false, true].map(|trust| accepted(trust, peer)), [20, 20], "{peer}");
-        }
-        for peer in ["192.168.1.2", "fd00::1"] {
-            assert_eq!([false, true].map(|trust| accepted(trust, peer)), [20, 100], "{peer}");
-        }
-        for peer in ["127.0.0.1", "::1"] {
-            assert_eq!([false, true].map(|trust| accepted(trust, peer)), [100, 100], "{peer}");
-        }
-    }
 }

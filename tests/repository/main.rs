@@ -7,6 +7,7 @@ mod deploy;
 mod fixtures;
 mod supply_chain;
 mod tidy;
+mod top_folder;
 
 use std::path::Path;
 

@@ -2,13 +2,16 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
+use hearken::config::{Config, TlsConfig};
 use hearken_test_support::eventually;
 use reqwest::Client;
 use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
+use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::{Error, Message};
@@ -77,15 +80,17 @@ impl Pairs {
     }
 
     async fn start(&self, vendors: &Vendors) -> TestServer {
-        let tls = hearken::config::TlsConfig {
-            certificate: self.file("cert.pem"),
-            key: self.file("key.pem"),
-        };
+        self.start_with(vendors, |_| {}).await
+    }
+
+    async fn start_with(&self, vendors: &Vendors, tweak: impl FnOnce(&mut Config)) -> TestServer {
+        let tls = TlsConfig { certificate: self.file("cert.pem"), key: self.file("key.pem") };
         TestServer::start(vendors, |config| {
             config.tls = tls;
             // So that devices are told where pictures go.
             config.vision.base_url = config.llm.base_url.clone();
             config.vision.model = "eyes".into();
+            tweak(config);
         })
         .await
     }
@@ -169,4 +174,36 @@ async fn a_certificate_changes_without_a_connection_being_lost() {
     .await;
     say(&mut open, json!({"type": "ping"})).await;
     assert_eq!(told(&mut open).await["type"], "pong", "the first connection lives on");
+}
+
+/// Most connections of a server for one device and one text client.
+const MOST_CONNECTIONS: usize = 2_002;
+
+#[tokio::test]
+async fn who_does_not_end_a_handshake_is_counted_too() {
+    let (pairs, vendors) = (Pairs::new(), Vendors::start().await);
+    let server = pairs
+        .start_with(&vendors, |config| {
+            (config.server.max_connections, config.gateway.max_connections) = (1, 1);
+        })
+        .await;
+    let connect = || async { TcpStream::connect(server.address).await.unwrap() };
+    let mut silent = Vec::new();
+    for _ in 0..MOST_CONNECTIONS {
+        silent.push(connect().await);
+    }
+    eventually("one more is closed at once", async || {
+        let (mut more, mut byte) = (connect().await, [0]);
+        let read = tokio::time::timeout(Duration::from_secs(1), more.read(&mut byte)).await;
+        matches!(read, Ok(Ok(0) | Err(_))).then_some(())
+    })
+    .await;
+    drop(silent);
+    let url = format!("https://127.0.0.1:{}/healthz", server.address.port());
+    eventually("the server answers again", async || {
+        let answer = pairs.client().get(&url).send().await.ok()?;
+        (answer.status() == 200).then_some(())
+    })
+    .await;
+    server.stop().await;
 }

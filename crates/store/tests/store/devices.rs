@@ -8,7 +8,7 @@ use hearken_base::Secret;
 use hearken_proto::ids::DeviceId;
 use hearken_store::{
     Activation, ClientRule, CodeRequest, DeviceReport, DeviceStore, MAX_CODES,
-    MAX_CODES_PER_ADDRESS, MAX_STRANGERS, SqlStore, StoreError, StoreErrorKind,
+    MAX_CODES_PER_ADDRESS, MAX_REVOCATIONS, MAX_STRANGERS, SqlStore, StoreError, StoreErrorKind,
 };
 use hearken_test_support::chat_rows::at;
 use hearken_test_support::places::Place;
@@ -23,6 +23,7 @@ on_every_store!(
     hostile_texts_are_kept_or_found_nowhere,
     codes_are_few_and_shared_fairly,
     tokens_end_with_their_device,
+    only_so_many_revocations_are_kept,
     strangers_remove_their_own
 );
 
@@ -277,6 +278,25 @@ async fn tokens_end_with_their_device(place: Arc<Place>) {
     store.report(&of("c", "x"), ClientRule::Latest, at(8)).await.unwrap();
     store.bind(&same, None, at(9)).await.unwrap();
     assert_eq!(held("c").await, (Some("x".into()), None), "its own tokens stay valid");
+}
+
+/// The newest stay: tokens expire, so those of the oldest matter least.
+async fn only_so_many_revocations_are_kept(place: Arc<Place>) {
+    let store = open(&place);
+    let until = |n: u32| at(i64::from(n)).as_millisecond();
+    let row = |n: u32| json!({"device_id": format!("d{n}"), "until_ms": until(n)});
+    let rows = (0..MAX_REVOCATIONS).map(row);
+    restore(&store, backup_of("revocations", rows).as_bytes(), false).await.unwrap();
+    let last = i64::from(MAX_REVOCATIONS);
+    for n in 0..3 {
+        let more = of(&format!("more{n}"), "x");
+        store.report(&more, ClientRule::Latest, at(last)).await.unwrap();
+        assert!(store.forget(&more.device_id, at(last + n)).await.unwrap());
+    }
+    for (device, revoked) in [("d0", false), ("d2", false), ("d3", true), ("more0", true)] {
+        let holder = store.token_holder(&id(device)).await.unwrap();
+        assert_eq!(holder.revoked_until.is_some(), revoked, "{device}");
+    }
 }
 
 /// A client that invents devices does not remove those of others.

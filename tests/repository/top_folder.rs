@@ -1,0 +1,50 @@
+//! What stands in the top folder: the product's own files and folders, and nothing that a tool left
+//! there. Not for what is in the folders.
+
+use std::process::Command;
+
+use super::root;
+
+/// Everything that may stand there, but for papers (`*.md`).
+const ENTRIES: [&str; 25] = [
+    ".ci",
+    ".clippy.toml",
+    ".config",
+    ".deny.toml",
+    ".gitignore",
+    ".rustfmt.toml",
+    "Cargo.lock",
+    "Cargo.toml",
+    "LICENSE-APACHE",
+    "LICENSE-MIT",
+    "actors",
+    "benches",
+    "build.rs",
+    "config.toml",
+    "crates",
+    "deploy",
+    "docs",
+    "examples",
+    "fixtures",
+    "proto",
+    "rust-toolchain.toml",
+    "scripts",
+    "src",
+    "tests",
+    "web",
+];
+
+#[test]
+fn nothing_is_left_in_the_top_folder() {
+    let listing = Command::new("git").args(["ls-files"]).current_dir(root()).output();
+    let Some(listing) = listing.ok().filter(|listing| listing.status.success()) else {
+        return eprintln!("skipped: this is no checkout of git");
+    };
+    let files = String::from_utf8(listing.stdout).unwrap();
+    let strange: Vec<&str> = files
+        .lines()
+        .filter_map(|file| file.split('/').next())
+        .filter(|entry| !ENTRIES.contains(entry) && !entry.ends_with(".md"))
+        .collect();
+    assert!(strange.is_empty(), "does not belong there: {strange:?}");
+}

@@ -9,8 +9,9 @@ mod frontends;
 mod listening;
 mod models;
 mod museum;
+mod own_address;
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +21,7 @@ use actix_web::web::{Data, ServiceConfig};
 use anyhow::Context as _;
 use hearken_actors::actors::pipeline::{AudioPool, Pipeline, Ports};
 use hearken_actors::admission::cores;
+use hearken_actors::chat::ChatService;
 use hearken_actors::dialogue::LocalTime;
 use hearken_actors::settings::PipelineSettings;
 use hearken_actors::slots::Slots;
@@ -42,6 +44,7 @@ use self::admin::Changing;
 use self::background::WarmUp;
 use self::frontends::{build_chats, build_text_clients};
 use self::models::Models;
+use self::own_address::upload_url;
 use crate::config::{Config, ProcessEnv, env};
 use crate::engines;
 use crate::http::{
@@ -76,6 +79,7 @@ pub struct Running {
     /// Background tasks, aborted when serving ends.
     background: Vec<tokio::task::JoinHandle<()>>,
     store: Arc<dyn DeviceStore>,
+    chats: ChatService,
     tools: Sources,
     cluster: Cluster,
     liveness: Liveness,
@@ -111,8 +115,8 @@ pub fn start(
     process: CancellationToken,
 ) -> anyhow::Result<Running> {
     let metrics = telemetry::metrics()?;
-    let store = data_folder::open_store(config)?;
-    let cluster = Cluster::start(&config.redis, &process)?;
+    let (store, cluster) =
+        (data_folder::open_store(config)?, Cluster::start(&config.redis, &process)?);
     let tooling = build_tooling(config, Arc::clone(&store) as _, &process)?;
     let (models, tasks) = (Models::default(), tasks(config, &process));
     let tts = hearken_providers::tts(&config.tts)?;
@@ -134,7 +138,7 @@ pub fn start(
     let services = build_services(&shared, &store, &devices)?;
     let certificate = Certificate::load(&config.tls)?;
     let supervisor = Supervisor::start(engines, &process);
-    let states = supervisor.states().clone();
+    let (states, chats) = (supervisor.states().clone(), services.chats.service.clone());
     let govern = devices.pipeline.admission().clone().govern(cpu_time, move || audio_pool.busy());
     let mut background = background::spawn_periodic(&services);
     background.extend([
@@ -159,6 +163,7 @@ pub fn start(
         tasks,
         background,
         store,
+        chats,
         tools: tooling.sources,
         cluster,
         liveness,
@@ -413,37 +418,6 @@ fn build_tooling(
     Ok(Tooling { sources, registry, api: Arc::new(api), cameras: Cameras::new(tokens) })
 }
 
-/// Returns the URL to which devices upload pictures: the configured one, else one based on the
-/// configured WebSocket address, else on this machine's own address.
-fn upload_url(config: &Config, address: SocketAddr) -> anyhow::Result<String> {
-    if !config.vision.url.is_empty() {
-        return Ok(config.vision.url.clone());
-    }
-    let socket = config.ota.websocket_url.as_str();
-    let mut base = if socket.is_empty() {
-        let ip = if address.ip().is_unspecified() { own_ip() } else { address.ip() };
-        let scheme = if config.tls.is_on() { "https" } else { "http" };
-        url::Url::parse(&format!("{scheme}://{}", SocketAddr::new(ip, address.port())))?
-    } else {
-        // Converts `ws` and `wss` to `http` and `https`.
-        let http = socket.replacen("ws", "http", 1);
-        url::Url::parse(&http).with_context(|| format!("`ota.websocket_url` is {socket}"))?
-    };
-    base.set_path(http::VISION_PATH);
-    base.set_query(None);
-    Ok(base.into())
-}
-
-/// Returns the address from which this machine would reach others. Sends no packet.
-fn own_ip() -> IpAddr {
-    let asked = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
-        // An address for documentation (RFC 5737): any foreign address works.
-        socket.connect("192.0.2.1:9")?;
-        socket.local_addr()
-    });
-    asked.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |address| address.ip())
-}
-
 impl Running {
     /// Returns the state of the engines.
     pub fn engines(&self) -> &EngineStates {
@@ -466,7 +440,11 @@ impl Running {
         let (served, ()) = tokio::join!(self.server, ending);
         self.background.iter().for_each(tokio::task::JoinHandle::abort);
         tokio::join!(self.supervisor.stop(), self.tools.stop(), self.cluster.stop());
-        if tokio::time::timeout(STORE_CLOSES, self.store.close()).await.is_err() {
+        let closing = async {
+            self.chats.remove_published().await;
+            self.store.close().await;
+        };
+        if tokio::time::timeout(STORE_CLOSES, closing).await.is_err() {
             tracing::warn!("the store did not close in time");
         }
         served.context("the server failed")

@@ -28,16 +28,17 @@ const WARM_UP_RETRY: Duration = Duration::from_secs(15);
 const ENGINES_EVERY: Duration = Duration::from_millis(200);
 
 /// Starts the periodic tasks of the frontends: removes expired sessions, purges deleted chat
-/// sessions, and applies changed settings of the store.
+/// sessions, publishes what was left unpublished, and applies changed settings of the store.
 pub(super) fn spawn_periodic(services: &Services) -> Vec<JoinHandle<()>> {
     let texts = &services.clients.service;
     let (sessions, every) = (Arc::clone(&texts.sessions), texts.settings.get().sweep_every);
-    let chats = services.chats.service.clone();
+    let (chats, events) = (services.chats.service.clone(), services.chats.service.clone());
     let museum = Arc::clone(&services.museum.museum);
     let settings = Arc::clone(&services.admin.settings);
     vec![
         tokio::spawn(async move { sessions.keep_sweeping(every).await }),
         tokio::spawn(async move { chats.keep_purging().await }),
+        tokio::spawn(async move { events.keep_publishing().await }),
         tokio::spawn(async move { museum.keep_sweeping().await }),
         tokio::spawn(async move { settings.follow_store().await }),
     ]

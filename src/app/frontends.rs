@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hearken_actors::actors::event_stream::WatchSettings;
-use hearken_actors::chat::{ChatService, HeldCalls};
+use hearken_actors::chat::{ChatService, HeldCalls, PublishedEvents};
 use hearken_actors::dialogue::SharedStyle;
 use hearken_actors::gateway::{GatewayService, Sessions};
 use hearken_actors::ports::{ChatStore, SessionStore};
@@ -72,6 +72,7 @@ pub(super) fn build_chats(shared: &Shared<'_>, store: Arc<dyn ChatStore>) -> any
         settings: settings.into(),
         tasks: (*tasks).clone(),
         held: HeldCalls::default(),
+        published: PublishedEvents::default(),
     };
     let watch_slots = Slots::with_share(config.chat.max_watchers, config.http.address_percent);
     let face = Face {

@@ -1,17 +1,17 @@
 //! Chat sessions of applications. A message starts a turn of the model with its tools; an answer
 //! and events come out. Turns run in the same rounds as those of devices and text clients. Nothing
 //! but calls that wait for a permission is kept in memory between two requests, which lets any
-//! instance handle any request. A message
-//! that has called a tool runs to its end, even if its client leaves. Not for HTTP, nor for storing
-//! sessions, states and events.
+//! instance handle any request. A message that has called a tool runs to its end, even if its
+//! client leaves. Not for HTTP, nor for storing sessions, states and events.
 //!
 //! Reading order: this file, [`turns`], `running`, `context`, `api_output`, `held_calls`,
-//! `state_tools`, `rolls`, `budget`, [`sessions`], `access`, `snapshots`.
+//! `state_tools`, `rolls`, `budget`, `events`, [`sessions`], `access`, `snapshots`.
 
 mod access;
 mod api_output;
 mod budget;
 mod context;
+mod events;
 mod held_calls;
 mod rolls;
 mod running;
@@ -37,6 +37,7 @@ use crate::tasks::{NotBegun, Tasks};
 
 pub use access::Asker;
 pub use api_output::ChatPiece;
+pub use events::PublishedEvents;
 pub use held_calls::HeldCalls;
 pub use settings::ChatSettings;
 
@@ -68,6 +69,8 @@ pub struct ChatService {
     pub tasks: Tasks,
     /// Calls that wait for a person's permission.
     pub held: HeldCalls,
+    /// Events of the server that were published and are still in the store.
+    pub published: PublishedEvents,
 }
 
 /// Reason why a request about a session failed.

@@ -8,6 +8,7 @@ use hearken_proto::ids::SessionId;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
+use super::events::event;
 use super::state_tools::empty_state;
 use super::{Asker, ChatError, ChatService};
 use crate::ports::{SessionFilter, SessionPage, StateError};
@@ -125,14 +126,15 @@ impl ChatService {
         }
         // Wait until a message that is being answered is stored.
         let _lock = self.lock(id).await?;
-        let changed = self.store.set_status(id, from, to, now()).await?;
-        changed.ok_or_else(missing)?;
         let kind = match to {
             ChatStatus::Active => "session.restored",
             ChatStatus::Archived => "session.archived",
             ChatStatus::Deleted => "session.deleted",
         };
-        self.publish(id, kind, json!({ "status": to })).await;
+        let event = event(id, kind, json!({ "status": to }));
+        let changed = self.store.set_status(id, from, to, now(), Some(&event)).await?;
+        changed.ok_or_else(missing)?;
+        self.publish_pending(id).await;
         Ok(())
     }
 
@@ -246,7 +248,7 @@ impl ChatService {
             return Ok(false);
         }
         let kept = [ChatStatus::Active, ChatStatus::Archived];
-        let deleted = self.store.set_status(id, &kept, ChatStatus::Deleted, now()).await?;
+        let deleted = self.store.set_status(id, &kept, ChatStatus::Deleted, now(), None).await?;
         Ok(deleted.is_some())
     }
 

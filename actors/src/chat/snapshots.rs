@@ -5,6 +5,7 @@ use hearken_proto::chat::{CreateSnapshot, Snapshot};
 use hearken_proto::ids::SessionId;
 use serde_json::json;
 
+use super::events::event;
 use super::state_tools::version_of;
 use super::{ChatError, ChatService};
 use crate::ports::StateError;
@@ -71,11 +72,12 @@ impl ChatService {
             Some(version) => self.restore_state(id, version).await?,
             None => None,
         };
-        let back = self.store.restore_snapshot(id, snapshot_id, lock.fence, now()).await;
+        let event = event(id, "session.rolled_back", json!({ "snapshot_id": snapshot_id }));
+        let back =
+            self.store.restore_snapshot(id, snapshot_id, lock.fence, now(), Some(&event)).await;
         match back {
             Ok(Some(back)) => {
-                self.publish(id, "session.rolled_back", json!({ "snapshot_id": snapshot_id }))
-                    .await;
+                self.publish_pending(id).await;
                 Ok(back)
             }
             other => {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use hearken_proto::chat::{
     AnswerUsage, ChatContext, ChatRequest, ChatResponse, ChatSession, ChatStatus, ContextTool,
-    Event, TurnInfo,
+    TurnInfo,
 };
 use hearken_proto::ids::{SessionId, TurnId};
 use serde_json::{Map, Value, json};
@@ -16,6 +16,7 @@ use tracing::Instrument as _;
 
 use super::api_output::{ApiOutput, ChatPiece};
 use super::context::{prompt, to_stored_message};
+use super::events::event;
 use super::rolls::asks_to_roll;
 use super::running::{RequestRecord, RunningMessage, check_stored};
 use super::state_tools::{StateTools, empty_state, version_of};
@@ -391,6 +392,11 @@ impl ChatService {
         let messages =
             messages_of(record).iter().map(|m| to_stored_message(m, player, at)).collect();
         let effects = inputs.state_tools.as_ref().map(|state_tools| state_tools.effects().version);
+        let told = json!({
+            "player_id": request.player_id,
+            "message": request.message,
+            "response": response.response,
+        });
         let turn = KeptTurn {
             session_id: id.clone(),
             after: inputs.before.last().map_or(0, |kept| kept.number),
@@ -400,31 +406,13 @@ impl ChatService {
             messages,
             state_version: effects.flatten(),
             at,
+            event: Some(event(id, "chat.answered", told)),
         };
-        // A stored turn must also be published, therefore it is not dropped from here on.
+        // A stored turn is answered, therefore it is not dropped from here on.
         pending.running.mark_begun();
         check_stored(self.store.keep_turn(&turn).await?)?;
-        let published = json!({
-            "player_id": request.player_id,
-            "message": request.message,
-            "response": response.response,
-        });
-        self.publish(id, "chat.answered", published).await;
+        self.publish_pending(id).await;
         Ok(())
-    }
-
-    /// Publishes an event of the server to all watchers of a session.
-    pub(super) async fn publish(&self, id: &SessionId, kind: &str, data: Value) {
-        let event = Event {
-            id: uuid::Uuid::now_v7().to_string(),
-            session_id: id.clone(),
-            kind: kind.into(),
-            data: data.as_object().cloned().unwrap_or_default(),
-            timestamp: now(),
-        };
-        if let Err(error) = self.events.publish(event).await {
-            tracing::warn!(error, session = %id, "cannot publish an event");
-        }
     }
 }
 

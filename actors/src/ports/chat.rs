@@ -3,7 +3,7 @@
 //! clients' sessions.
 
 use async_trait::async_trait;
-use hearken_proto::chat::{ChatSession, ChatStatus, Message, Snapshot};
+use hearken_proto::chat::{ChatSession, ChatStatus, Event, Message, Snapshot};
 use hearken_proto::ids::SessionId;
 use jiff::Timestamp;
 
@@ -90,6 +90,17 @@ pub struct KeptTurn {
     pub state_version: Option<i64>,
     /// Completion time.
     pub at: Timestamp,
+    /// Event that is to be published once the turn is stored.
+    pub event: Option<Event>,
+}
+
+/// Event that was stored with the change that it tells of, and is to be published.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PendingEvent {
+    /// Number in the store: a later event of a session has a greater one.
+    pub number: i64,
+    /// The event.
+    pub event: Event,
 }
 
 /// Outcome of storing a turn.
@@ -126,13 +137,14 @@ pub trait ChatStore: Send + Sync {
     async fn sessions(&self, filter: &SessionFilter) -> Result<SessionPage, BoxError>;
 
     /// Changes the status of a session that has one of the statuses `from`, and returns it. `None`
-    /// if there is no such session, or it has another status.
+    /// if there is no such session, or it has another status. Stores the event with the change.
     async fn set_status(
         &self,
         id: &SessionId,
         from: &[ChatStatus],
         to: ChatStatus,
         at: Timestamp,
+        event: Option<&Event>,
     ) -> Result<Option<ChatSession>, BoxError>;
 
     /// Returns sessions that are not deleted and were used last before this time, the oldest first.
@@ -176,7 +188,7 @@ pub trait ChatStore: Send + Sync {
     /// Removes a request that was begun under the lock with this fencing number and has no answer.
     async fn forget_request(&self, id: &SessionId, key: &str, fence: i64) -> Result<(), BoxError>;
 
-    /// Stores a turn atomically, and marks the session as used.
+    /// Stores a turn with its event atomically, and marks the session as used.
     async fn keep_turn(&self, turn: &KeptTurn) -> Result<StoreOutcome, BoxError>;
 
     /// Returns the stored state of the request with this key. The last 256 keys of a session are
@@ -197,12 +209,24 @@ pub trait ChatStore: Send + Sync {
 
     /// Restores a session's dialogue and idempotency keys, under the lock with this fencing number,
     /// and returns the snapshot. `None` if there is no such snapshot, or the session is not active,
-    /// or it was locked later.
+    /// or it was locked later. Stores the event with the change.
     async fn restore_snapshot(
         &self,
         id: &SessionId,
         snapshot_id: &str,
         fence: i64,
         at: Timestamp,
+        event: Option<&Event>,
     ) -> Result<Option<Snapshot>, BoxError>;
+
+    /// Returns the oldest events that were stored and not removed, at most `limit`: of a session, or
+    /// of all. Those of a session are in order.
+    async fn pending_events(
+        &self,
+        session: Option<&SessionId>,
+        limit: u32,
+    ) -> Result<Vec<PendingEvent>, BoxError>;
+
+    /// Removes published events by their numbers.
+    async fn remove_events(&self, numbers: &[i64]) -> Result<(), BoxError>;
 }

@@ -11,10 +11,21 @@ use super::BoxError;
 /// Number of events kept per session for watchers that reconnect.
 pub const KEPT_EVENTS: usize = 1_000;
 
+/// How far an event was published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Published {
+    /// To all watchers, on any instance.
+    Everywhere,
+    /// To the watchers of this instance. Those of others are told once they can be reached, unless
+    /// this one ends before.
+    Here,
+}
+
 /// Event bus.
 pub trait EventBus: Send + Sync {
-    /// Publishes an event to all watchers of its session. Events arrive in order of publication.
-    fn publish(&self, event: Event) -> BoxFuture<'static, Result<(), BoxError>>;
+    /// Publishes an event to all watchers of its session. Events arrive in order of publication. An
+    /// event that is published again is told once.
+    fn publish(&self, event: Event) -> BoxFuture<'static, Result<Published, BoxError>>;
 
     /// Watches a session from now on. With `after`, starts behind the event with this id.
     fn watch(

@@ -27,11 +27,11 @@ pub mod tts;
 
 pub use asr::{Asr, AsrStream, Transcript, UtteranceSpec};
 pub use chat::{
-    ChatStore, KeptMessage, KeptTurn, KnownRequest, RequestKey, SessionFilter, SessionPage,
-    StorageUsage, StoreOutcome,
+    ChatStore, KeptMessage, KeptTurn, KnownRequest, PendingEvent, RequestKey, SessionFilter,
+    SessionPage, StorageUsage, StoreOutcome,
 };
 pub use error::{BoxError, ProviderError, ProviderErrorKind};
-pub use events::{EventBus, KEPT_EVENTS, Watch};
+pub use events::{EventBus, KEPT_EVENTS, Published, Watch};
 pub use image_describer::{ImageDescriber, Picture};
 pub use llm::{
     ChatMessage, Llm, LlmDelta, OfferedTool, Prompt, Role, ToolChoice, ToolRequest, Usage,

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use hearken_actors::ports::{BoxError, EventBus, KEPT_EVENTS, Watch};
+use hearken_actors::ports::{BoxError, EventBus, KEPT_EVENTS, Published, Watch};
 use hearken_proto::chat::Event;
 use hearken_proto::ids::SessionId;
 use jiff::Timestamp;
@@ -120,8 +120,11 @@ impl RedisBus {
 
     /// Publishes an event in this instance, and queues it for the others.
     fn queue_event(&self, event: Event) {
-        self.0.mirror.publish_once(event.clone());
+        self.0.mirror.publish_now(event.clone());
         let mut unsent = self.unsent();
+        if unsent.iter().any(|queued| queued.id == event.id) {
+            return;
+        }
         if unsent.len() >= MAX_UNSENT {
             unsent.pop_front();
         }
@@ -129,22 +132,22 @@ impl RedisBus {
         self.0.wake.notify_one();
     }
 
-    async fn publish_or_queue(&self, event: Event) -> Result<(), BoxError> {
+    async fn publish_or_queue(&self, event: Event) -> Result<Published, BoxError> {
         // Events that wait go first, to keep the order.
         if self.unsent().is_empty() {
             let mut pipe = redis::pipe();
             self.add(&mut pipe, &event)?;
             if self.send(&pipe).await.is_ok() {
-                return Ok(());
+                return Ok(Published::Everywhere);
             }
         }
         self.queue_event(event);
-        Ok(())
+        Ok(Published::Here)
     }
 }
 
 impl EventBus for RedisBus {
-    fn publish(&self, event: Event) -> BoxFuture<'static, Result<(), BoxError>> {
+    fn publish(&self, event: Event) -> BoxFuture<'static, Result<Published, BoxError>> {
         let bus = self.clone();
         Box::pin(async move { bus.publish_or_queue(event).await })
     }
@@ -294,7 +297,7 @@ impl Reader {
         let mirror = &self.bus.0.mirror;
         let known = self.read_to.contains_key(&session);
         if known {
-            events.for_each(|event| mirror.publish_once(event));
+            events.for_each(|event| mirror.publish_now(event));
         } else {
             mirror.load(&session, events.collect());
         }

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use hearken_actors::ports::{BoxError, EventBus, KEPT_EVENTS, SessionLock, SessionLocks, Watch};
+use hearken_actors::ports::{
+    BoxError, EventBus, KEPT_EVENTS, Published, SessionLock, SessionLocks, Watch,
+};
 use hearken_proto::chat::Event;
 use hearken_proto::ids::SessionId;
 use jiff::Timestamp;
@@ -44,13 +46,8 @@ impl LocalBus {
         self.topics.lock().expect("nothing panics while it holds the events")
     }
 
-    /// Stores an event and sends it to the watchers.
-    pub(super) fn publish_now(&self, event: Event) {
-        topic_of(&mut self.topics(), &event.session_id).publish_now(event);
-    }
-
     /// Stores an event and sends it to the watchers, unless it is stored already.
-    pub(super) fn publish_once(&self, event: Event) {
+    pub(super) fn publish_now(&self, event: Event) {
         let mut topics = self.topics();
         let topic = topic_of(&mut topics, &event.session_id);
         if !topic.kept.iter().rev().any(|kept| kept.id == event.id) {
@@ -59,12 +56,14 @@ impl LocalBus {
     }
 
     /// Replaces the stored events of a session with `events`, followed by stored ones that `events`
-    /// does not contain: those were published while Redis was lost.
-    pub(super) fn load(&self, session: &SessionId, events: Vec<Event>) {
+    /// does not contain: those were published while Redis was lost. An event that was published
+    /// twice is stored once.
+    pub(super) fn load(&self, session: &SessionId, mut events: Vec<Event>) {
         let mut topics = self.topics();
         let topic = topic_of(&mut topics, session);
-        let known: HashSet<&str> = events.iter().map(|event| event.id.as_str()).collect();
-        topic.kept.retain(|event| !known.contains(event.id.as_str()));
+        let mut known = HashSet::new();
+        events.retain(|event| known.insert(event.id.clone()));
+        topic.kept.retain(|event| !known.contains(&event.id));
         let unpublished = std::mem::take(&mut topic.kept);
         topic.kept = events.into_iter().chain(unpublished).collect();
         let over = topic.kept.len().saturating_sub(KEPT_EVENTS);
@@ -139,9 +138,9 @@ fn evict(topics: &mut HashMap<SessionId, Topic>) {
 }
 
 impl EventBus for LocalBus {
-    fn publish(&self, event: Event) -> BoxFuture<'static, Result<(), BoxError>> {
+    fn publish(&self, event: Event) -> BoxFuture<'static, Result<Published, BoxError>> {
         self.publish_now(event);
-        Box::pin(std::future::ready(Ok(())))
+        Box::pin(std::future::ready(Ok(Published::Everywhere)))
     }
 
     fn watch(

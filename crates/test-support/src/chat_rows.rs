@@ -62,5 +62,6 @@ pub fn turn(name: &str, after: i64, fence: i64, said: &[&str]) -> KeptTurn {
         messages: roles.zip(said).map(|(role, said)| message(role, said)).collect(),
         state_version: None,
         at: at(10 + after),
+        event: None,
     }
 }

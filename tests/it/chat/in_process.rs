@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use hearken_actors::chat::turns::RequestOptions;
-use hearken_actors::chat::{Asker, ChatError, ChatService, ChatSettings, HeldCalls};
+use hearken_actors::chat::{
+    Asker, ChatError, ChatService, ChatSettings, HeldCalls, PublishedEvents,
+};
 use hearken_actors::ports::{
     BoxError, RequestKey, SessionLock, SessionLocks, StateError, StateOutcome, StateServer, Tool,
     Watch,
@@ -210,6 +212,7 @@ impl ChatInProcess {
             settings: settings.into(),
             tasks: Tasks::new(8, GRACE, process.clone()),
             held: HeldCalls::default(),
+            published: PublishedEvents::default(),
         };
         let id = Self::session(&service).await;
         let this = Self { service, id, script, state, locks, store, process, _worlds: worlds };

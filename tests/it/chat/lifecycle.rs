@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hearken_actors::chat::{Asker, ChatService, ChatSettings, HeldCalls};
+use hearken_actors::chat::{Asker, ChatService, ChatSettings, HeldCalls, PublishedEvents};
 use hearken_actors::ports::{ChatStore as _, StateError};
 use hearken_actors::tasks::Tasks;
 use hearken_actors::testkit::ScriptedLlm;
@@ -38,6 +38,7 @@ async fn deleted_sessions_are_forgotten_with_their_worlds_when_their_time_is_ove
         settings: ChatSettings { purge_after, ..ChatSettings::default() }.into(),
         tasks: Tasks::new(8, Duration::ZERO, CancellationToken::new()),
         held: HeldCalls::default(),
+        published: PublishedEvents::default(),
     };
     let (later, now) = (service(Duration::from_secs(60)), service(Duration::ZERO));
     let wanted = json!({"name": "n", "creator_id": "c"});

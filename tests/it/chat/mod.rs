@@ -11,6 +11,7 @@ mod lifecycle;
 mod lost_locks;
 mod model;
 mod owners;
+mod pending_events;
 mod scenario;
 mod snapshots;
 mod talk;

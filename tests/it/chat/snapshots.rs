@@ -184,7 +184,8 @@ async fn a_session_that_is_restored_while_others_are_purged_keeps_its_world() {
         // The purge has its list by now, and waits for the session.
         tokio::task::yield_now().await;
         let from = [ChatStatus::Deleted];
-        let set = chat.store.set_status(&chat.id, &from, ChatStatus::Active, Timestamp::now());
+        let set =
+            chat.store.set_status(&chat.id, &from, ChatStatus::Active, Timestamp::now(), None);
         set.await.unwrap().unwrap();
         drop(lock);
     };

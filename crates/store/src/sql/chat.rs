@@ -3,16 +3,18 @@
 
 use async_trait::async_trait;
 use hearken_actors::ports::{
-    BoxError, ChatStore, KeptMessage, KeptTurn, KnownRequest, RequestKey, SessionFilter,
-    SessionPage, StorageUsage, StoreOutcome,
+    BoxError, ChatStore, KeptMessage, KeptTurn, KnownRequest, PendingEvent, RequestKey,
+    SessionFilter, SessionPage, StorageUsage, StoreOutcome,
 };
-use hearken_proto::chat::{ChatSession, ChatStatus, Snapshot};
+use hearken_proto::chat::{ChatSession, ChatStatus, Event, Snapshot};
 use hearken_proto::ids::SessionId;
 use jiff::Timestamp;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
-use super::{SqlStore, StoreTransaction, in_time_for_ports, requests, text, time, unusable};
+use super::{
+    SqlStore, StoreTransaction, in_time_for_ports, pending_events, requests, text, time, unusable,
+};
 use crate::StoreError;
 
 /// Names of all columns of a session.
@@ -128,9 +130,11 @@ impl ChatStore for SqlStore {
         from: &[ChatStatus],
         to: ChatStatus,
         at: Timestamp,
+        event: Option<&Event>,
     ) -> Result<Option<ChatSession>, BoxError> {
         let may = |status: ChatStatus| from.contains(&status).then_some(status.as_str());
         in_time_for_ports(async {
+            let mut work = self.begin().await?;
             let row = sqlx::query(concat!(
                 "UPDATE chat_sessions SET status = $2, updated_ms = $3 \
                  WHERE session_id = $1 AND status IN ($4, $5, $6) RETURNING ",
@@ -142,9 +146,17 @@ impl ChatStore for SqlStore {
             .bind(may(ChatStatus::Active))
             .bind(may(ChatStatus::Archived))
             .bind(may(ChatStatus::Deleted))
-            .fetch_optional(self.writer().await?.pool)
+            .fetch_optional(&mut *work)
             .await?;
-            row.as_ref().map(session).transpose()
+            let Some(row) = row else {
+                work.rollback().await?;
+                return Ok(None);
+            };
+            if let Some(event) = event {
+                pending_events::add(&mut work, event).await?;
+            }
+            work.commit().await?;
+            session(&row).map(Some)
         })
         .await
     }
@@ -233,8 +245,21 @@ impl ChatStore for SqlStore {
         snapshot_id: &str,
         fence: i64,
         at: Timestamp,
+        event: Option<&Event>,
     ) -> Result<Option<Snapshot>, BoxError> {
-        in_time_for_ports(self.restore_chat_snapshot(id, snapshot_id, fence, at)).await
+        in_time_for_ports(self.restore_chat_snapshot(id, snapshot_id, fence, at, event)).await
+    }
+
+    async fn pending_events(
+        &self,
+        session: Option<&SessionId>,
+        limit: u32,
+    ) -> Result<Vec<PendingEvent>, BoxError> {
+        in_time_for_ports(self.pending_chat_events(session, limit)).await
+    }
+
+    async fn remove_events(&self, numbers: &[i64]) -> Result<(), BoxError> {
+        in_time_for_ports(self.remove_chat_events(numbers)).await
     }
 }
 
@@ -321,6 +346,9 @@ impl SqlStore {
             .bind(message)
             .execute(&mut *work)
             .await?;
+        }
+        if let Some(event) = &turn.event {
+            pending_events::add(&mut work, event).await?;
         }
         work.commit().await?;
         Ok(StoreOutcome::Kept)

@@ -11,6 +11,7 @@ mod codes;
 mod devices;
 pub(super) mod migrations;
 mod museum;
+mod pending_events;
 mod requests;
 mod revocations;
 mod sessions;

@@ -1,13 +1,13 @@
 //! SQL of chat sessions' snapshots: copies of their messages, made and restored within the
 //! database. Not for the state server's part of a snapshot: only its version is here.
 
-use hearken_proto::chat::Snapshot;
+use hearken_proto::chat::{Event, Snapshot};
 use hearken_proto::ids::SessionId;
 use jiff::Timestamp;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
-use super::{SqlStore, requests, text, time};
+use super::{SqlStore, pending_events, requests, text, time};
 use crate::StoreError;
 
 /// Names of all columns of a snapshot.
@@ -97,6 +97,7 @@ impl SqlStore {
         snapshot_id: &str,
         fence: i64,
         at: Timestamp,
+        event: Option<&Event>,
     ) -> Result<Option<Snapshot>, StoreError> {
         let (id, snapshot_id) = (text(id.as_str()), text(snapshot_id));
         let mut work = self.begin().await?;
@@ -134,6 +135,9 @@ impl SqlStore {
         .execute(&mut *work)
         .await?;
         requests::copy_from_snapshot(&mut work, &id, &snapshot_id).await?;
+        if let Some(event) = event {
+            pending_events::add(&mut work, event).await?;
+        }
         let row = sqlx::query(concat!(
             "SELECT ",
             columns!(),

@@ -100,7 +100,10 @@ async fn talk(store: &SqlStore) {
         store.keep_turn(&turn("s2", round * 2, 1, &["q", "r"])).await.unwrap();
     }
     let active = [ChatStatus::Active];
-    store.set_status(&SessionId::new("s3"), &active, ChatStatus::Deleted, at(5)).await.unwrap();
+    store
+        .set_status(&SessionId::new("s3"), &active, ChatStatus::Deleted, at(5), None)
+        .await
+        .unwrap();
 }
 
 async fn backup(store: &SqlStore) -> Vec<u8> {
@@ -152,7 +155,8 @@ async fn goes_on(store: &SqlStore) {
     assert_eq!(store.audit(None, 1).await.unwrap()[0].number, before + 1);
     assert_eq!(store.keep_turn(&turn("s1", 3, 6, &["x"])).await.unwrap(), StoreOutcome::Overtaken);
     assert_eq!(store.keep_turn(&turn("s1", 3, 7, &["x"])).await.unwrap(), StoreOutcome::Kept);
-    let snapshot = store.restore_snapshot(&SessionId::new("s1"), "snap", 8, at(50)).await.unwrap();
+    let snapshot =
+        store.restore_snapshot(&SessionId::new("s1"), "snap", 8, at(50), None).await.unwrap();
     assert_eq!(snapshot.unwrap().message_count, 3);
     assert_eq!(store.key("sn").await.unwrap(), Some(vec![0, 255, 1]));
 }
@@ -193,8 +197,8 @@ fn spoiled(backup: &str) -> Vec<(String, &'static str)> {
         ("{}\n".into(), "line 1: this is no backup"),
         (changed("\"version\":1", "\"version\":2"), "line 1: the backup's format has version 2"),
         (
-            changed("\"schema\":9", "\"schema\":10"),
-            "line 1: the backup is of a store of version 10",
+            changed("\"schema\":10", "\"schema\":11"),
+            "line 1: the backup is of a store of version 11",
         ),
         (changed("\"audit\"", "\"other\""), "line 1: there is no table `other`"),
         (without("\"end\""), "line 238: the file ends too early"),
@@ -326,7 +330,7 @@ async fn a_store_that_is_not_there_is_not_backed_up(place: Arc<Place>) {
     assert!(!place.folder.path().join("new").exists(), "looking makes nothing");
     assert_eq!(store.version().await.unwrap(), None);
     store.bring_up_to_date().await.unwrap();
-    assert_eq!(store.version().await.unwrap(), Some(9));
+    assert_eq!(store.version().await.unwrap(), Some(10));
     assert_eq!(backup(&store).await.iter().filter(|b| **b == b'\n').count(), 2);
 }
 

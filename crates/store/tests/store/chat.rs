@@ -65,8 +65,8 @@ async fn sessions_are_kept_found_and_paged(place: Arc<Place>) {
     assert_eq!(find(of("a\"")).await, ("a".into(), 1));
     assert_eq!(find(of("%")).await, (String::new(), 0));
     let active = [ChatStatus::Active];
-    store.set_status(&id("a"), &active, ChatStatus::Deleted, at(5)).await.unwrap();
-    store.set_status(&id("b"), &active, ChatStatus::Archived, at(5)).await.unwrap();
+    store.set_status(&id("a"), &active, ChatStatus::Deleted, at(5), None).await.unwrap();
+    store.set_status(&id("b"), &active, ChatStatus::Archived, at(5), None).await.unwrap();
     assert_eq!(find(page(0, 9)).await, ("dcb".into(), 3));
     let with = |status| SessionFilter { status: Some(status), limit: 9, ..of("maker") };
     assert_eq!(find(with(ChatStatus::Active)).await, ("dc".into(), 2));
@@ -81,7 +81,7 @@ async fn states_change_only_from_those_named(place: Arc<Place>) {
     let store = open(&place);
     store.create(&session("a"), "").await.unwrap();
     let set = async |from: &[ChatStatus], to, seconds| {
-        let set = store.set_status(&id("a"), from, to, at(seconds)).await.unwrap();
+        let set = store.set_status(&id("a"), from, to, at(seconds), None).await.unwrap();
         set.map(|s| (s.status, s.updated_at))
     };
     assert_eq!(set(&[], Archived, 1).await, None);
@@ -94,7 +94,7 @@ async fn states_change_only_from_those_named(place: Arc<Place>) {
     assert_eq!(set(&[Archived, Deleted], Active, 5).await, Some((Active, at(5))));
     assert_eq!(store.keep_turn(&turn("a", 0, 0, &["x"])).await.unwrap(), StoreOutcome::Kept);
     assert_eq!(store.keep_turn(&turn("none", 0, 0, &["x"])).await.unwrap(), StoreOutcome::Closed);
-    assert_eq!(store.set_status(&id("none"), &[Active], Deleted, at(6)).await.unwrap(), None);
+    assert_eq!(store.set_status(&id("none"), &[Active], Deleted, at(6), None).await.unwrap(), None);
 }
 
 async fn turns_are_kept_whole_and_in_order(place: Arc<Place>) {
@@ -220,7 +220,7 @@ async fn snapshots_bring_a_dialogue_back(place: Arc<Place>) {
     assert!(store.snapshots(&id("b")).await.unwrap().is_empty());
 
     let restore = async |name: &str, snapshot: &str, fence| {
-        store.restore_snapshot(&id(name), snapshot, fence, at(30)).await.unwrap()
+        store.restore_snapshot(&id(name), snapshot, fence, at(30), None).await.unwrap()
     };
     assert_eq!(restore("b", "s-cave", 3).await, None, "it is of another session");
     assert_eq!(restore("a", "s-none", 3).await, None);
@@ -239,11 +239,11 @@ async fn snapshots_bring_a_dialogue_back(place: Arc<Place>) {
     assert_eq!(said(&store, "a").await, ["one", "two", "three", "four"]);
     assert_eq!(restore("a", "s-cave", 4).await, Some(kept), "as often as one likes");
 
-    let active = [ChatStatus::Active];
-    store.set_status(&id("a"), &active, ChatStatus::Archived, at(40)).await.unwrap();
+    let (active, archived) = ([ChatStatus::Active], [ChatStatus::Archived]);
+    store.set_status(&id("a"), &active, ChatStatus::Archived, at(40), None).await.unwrap();
     assert_eq!(restore("a", "s-cave", 5).await, None, "it is archived");
     assert!(store.keep_snapshot(&snapshot("end", 41), 9).await.unwrap().is_some());
-    store.set_status(&id("a"), &[ChatStatus::Archived], ChatStatus::Deleted, at(42)).await.unwrap();
+    store.set_status(&id("a"), &archived, ChatStatus::Deleted, at(42), None).await.unwrap();
     assert!(store.keep_snapshot(&snapshot("grave", 43), 9).await.unwrap().is_none());
     let nowhere = Snapshot { session_id: id("none"), ..snapshot("none", 44) };
     assert!(store.keep_snapshot(&nowhere, 9).await.unwrap().is_none());
@@ -268,7 +268,7 @@ async fn a_purged_session_leaves_nothing(place: Arc<Place>) {
     assert!(!store.purge(&id("a")).await.unwrap(), "only what is deleted is purged");
     for (name, seconds) in [("a", 100), ("b", 90)] {
         let active = [ChatStatus::Active];
-        store.set_status(&id(name), &active, ChatStatus::Deleted, at(seconds)).await.unwrap();
+        store.set_status(&id(name), &active, ChatStatus::Deleted, at(seconds), None).await.unwrap();
     }
     let purgeable =
         async |before, offset, limit| store.purgeable(at(before), offset, limit).await.unwrap();
@@ -367,7 +367,7 @@ async fn play(store: &SqlStore, name: &str, steps: Vec<Step>) {
             Step::Restore { number, fence } => {
                 let snapshot = format!("{name}-{number}");
                 let told =
-                    store.restore_snapshot(&id(name), &snapshot, fence, at(0)).await.unwrap();
+                    store.restore_snapshot(&id(name), &snapshot, fence, at(0), None).await.unwrap();
                 let may = !model.archived && fence >= model.fence;
                 let expected = model.snapshots.get(number).filter(|_| may);
                 assert_eq!(told.is_some(), expected.is_some());
@@ -377,7 +377,7 @@ async fn play(store: &SqlStore, name: &str, steps: Vec<Step>) {
             }
             Step::Status(status) => {
                 let all = [ChatStatus::Active, ChatStatus::Archived];
-                store.set_status(&id(name), &all, status, at(0)).await.unwrap().unwrap();
+                store.set_status(&id(name), &all, status, at(0), None).await.unwrap().unwrap();
                 model.archived = status == ChatStatus::Archived;
             }
         }

@@ -32,7 +32,7 @@ async fn sessions_have_owners(place: Arc<Place>) {
     assert_eq!(store.oldest_deleted("ann").await.unwrap(), None);
     for (name, second) in [("c", 1), ("a", 2), ("b", 0)] {
         let active = [ChatStatus::Active];
-        store.set_status(&id(name), &active, ChatStatus::Deleted, at(second)).await.unwrap();
+        store.set_status(&id(name), &active, ChatStatus::Deleted, at(second), None).await.unwrap();
     }
     assert_eq!(store.oldest_deleted("ann").await.unwrap(), Some(id("c")));
 }
@@ -65,9 +65,12 @@ async fn what_an_owner_stores_is_counted(place: Arc<Place>) {
     store.keep_snapshot(&snapshot, 0).await.unwrap().unwrap();
     assert_eq!(used().await.bytes, 2 * (empty.bytes + with_answer));
     store.keep_turn(&turn("a", 2, 0, &[&said])).await.unwrap();
-    store.restore_snapshot(&id("a"), "p", 0, at(2)).await.unwrap().unwrap();
+    store.restore_snapshot(&id("a"), "p", 0, at(2), None).await.unwrap().unwrap();
     assert_eq!(used().await.bytes, 2 * (empty.bytes + with_answer));
-    store.set_status(&id("a"), &[ChatStatus::Active], ChatStatus::Deleted, at(3)).await.unwrap();
+    store
+        .set_status(&id("a"), &[ChatStatus::Active], ChatStatus::Deleted, at(3), None)
+        .await
+        .unwrap();
     assert_eq!(used().await.sessions, 1, "a deleted one still takes place");
     store.purge(&id("a")).await.unwrap();
     assert_eq!(used().await, StorageUsage::default());
@@ -79,7 +82,10 @@ async fn unused_sessions_are_found(place: Arc<Place>) {
         let used = ChatSession { last_access_at: at(second), ..session(name) };
         ChatStore::create(&store, &used, "").await.unwrap();
     }
-    store.set_status(&id("d"), &[ChatStatus::Active], ChatStatus::Deleted, at(4)).await.unwrap();
+    store
+        .set_status(&id("d"), &[ChatStatus::Active], ChatStatus::Deleted, at(4), None)
+        .await
+        .unwrap();
     let before = async |second, offset, limit| {
         let ids = store.unused(at(second), offset, limit).await.unwrap();
         ids.iter().map(ToString::to_string).collect::<String>()

@@ -12,6 +12,7 @@ mod devices;
 mod killed;
 mod migrations;
 mod museum;
+mod pending_events;
 mod requests;
 mod sessions;
 mod settings;

@@ -105,7 +105,7 @@ async fn requests_that_were_answered_before_stay_answered() {
     let stored = StorageUsage { sessions: 1, bytes: 9 };
     assert_eq!((owner.as_deref(), store.usage("").await.unwrap()), (Some(""), stored));
     let time = jiff::Timestamp::UNIX_EPOCH;
-    assert!(store.restore_snapshot(&session, "p", 4, time).await.unwrap().is_some());
+    assert!(store.restore_snapshot(&session, "p", 4, time, None).await.unwrap().is_some());
     assert_eq!(store.request(&session, "k").await.unwrap(), Some(answered), "none is done twice");
     store.close().await;
 }

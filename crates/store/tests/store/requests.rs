@@ -76,7 +76,10 @@ async fn a_request_that_has_begun_is_known_before_its_answer(place: Arc<Place>) 
     store.forget_request(&id("a"), "k", 5).await.unwrap();
     assert_eq!(answer(&store, "a", "k").await, Some("one".into()), "an answer stays");
 
-    store.set_status(&id("a"), &[ChatStatus::Active], ChatStatus::Archived, at(9)).await.unwrap();
+    store
+        .set_status(&id("a"), &[ChatStatus::Active], ChatStatus::Archived, at(9), None)
+        .await
+        .unwrap();
     assert_eq!(begin(&key("late"), 8).await, StoreOutcome::Closed);
     let nowhere = store.begin_request(&id("none"), &key("k"), 8).await.unwrap();
     assert_eq!(nowhere, StoreOutcome::Closed);
@@ -97,7 +100,7 @@ async fn requests_go_back_with_their_dialogue(place: Arc<Place>) {
         store.keep_snapshot(&new, 0).await.unwrap().unwrap();
     };
     let back = async |name: &str| {
-        store.restore_snapshot(&id("a"), name, 0, at(9)).await.unwrap().unwrap();
+        store.restore_snapshot(&id("a"), name, 0, at(9), None).await.unwrap().unwrap();
     };
     store.keep_turn(&named("a", 0, "early", "1")).await.unwrap();
     snapshot("first").await;

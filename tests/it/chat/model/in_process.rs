@@ -7,7 +7,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hearken_actors::chat::turns::RequestOptions;
-use hearken_actors::chat::{Asker, ChatError, ChatPiece, ChatService, ChatSettings, HeldCalls};
+use hearken_actors::chat::{
+    Asker, ChatError, ChatPiece, ChatService, ChatSettings, HeldCalls, PublishedEvents,
+};
 use hearken_actors::ports::{ChatStore as _, EventBus as _, RequestKey, Watch};
 use hearken_actors::tasks::Tasks;
 use hearken_actors::tools::ToolSettings;
@@ -122,6 +124,7 @@ impl ChatInProcess {
             settings: settings.into(),
             tasks: Tasks::new(64, ENDS_WITHIN, CancellationToken::new()),
             held: HeldCalls::default(),
+            published: PublishedEvents::default(),
         };
         let watches = HashMap::new();
         let mut this = Self { service, store, storage, bus, steps, watches, _kept: kept, idle: 0 };

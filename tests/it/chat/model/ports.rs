@@ -10,8 +10,8 @@ use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
 use hearken_actors::ports::{
-    BoxError, ChatMessage, EventBus, Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind, Role,
-    StateError, StateEvent, StateOutcome, StateServer, Tool, ToolRequest, Watch,
+    BoxError, ChatMessage, EventBus, Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind,
+    Published, Role, StateError, StateEvent, StateOutcome, StateServer, Tool, ToolRequest, Watch,
 };
 use hearken_cluster::LocalBus;
 use hearken_proto::chat::Event;
@@ -304,13 +304,13 @@ pub(super) struct Bus {
 }
 
 impl EventBus for Bus {
-    fn publish(&self, event: Event) -> BoxFuture<'static, Result<(), BoxError>> {
+    fn publish(&self, event: Event) -> BoxFuture<'static, Result<Published, BoxError>> {
         let (bus, steps) = (Arc::clone(&self.bus), Arc::clone(&self.steps));
         Box::pin(async move {
             steps.pass().await;
-            bus.publish(event).await?;
+            let published = bus.publish(event).await?;
             steps.pass().await;
-            Ok(())
+            Ok(published)
         })
     }
 

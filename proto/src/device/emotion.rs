@@ -102,4 +102,23 @@ mod tests {
         }
         assert_eq!(Emotion::from_emoji('x'), None);
     }
+
+    #[test]
+    fn similar_emoji_count_too() {
+        for (emoji, emotion) in [
+            ("😊😀😃😄😁☺👋🎉", Emotion::Happy),
+            ("🤣😅", Emotion::Funny),
+            ("😢😞😟☹", Emotion::Sad),
+            ("😡🤬", Emotion::Angry),
+            ("🥰❤💕", Emotion::Loving),
+            ("😮😯", Emotion::Surprised),
+            ("😋", Emotion::Delicious),
+            ("😕🤷", Emotion::Confused),
+            ("💤🥱", Emotion::Sleepy),
+        ] {
+            for emoji in emoji.chars() {
+                assert_eq!(Emotion::from_emoji(emoji), Some(emotion), "{emoji}");
+            }
+        }
+    }
 }

@@ -254,6 +254,7 @@ mod tests {
             "\n",
             "{\"type\":\"abort\"}",
             "a \"b\", \"c\":\"d\" e",
+            "a\",\"\":\"b",
         ] {
             assert_eq!(recover(&said(word)), detect(word), "{word}");
         }
@@ -286,6 +287,8 @@ mod tests {
         );
         assert_eq!(answer(r#""id":7,"error":{"code":-1,"message":"a"b"}}}"#), failed(7, "a\"b"));
         assert_eq!(answer(r#""id":7,"error":{"message":"cut o"#), failed(7, UNREADABLE));
+        let readable = r#""id":7,"error":{"code":"a\"b","message":"m"},"x":"c"d"}}"#;
+        assert_eq!(answer(readable), failed(7, "m"));
         assert_eq!(
             answer(r#""id":7,"result":{"tools":[{"name":"a"b"}]}}}"#),
             failed(7, UNREADABLE)
@@ -316,6 +319,7 @@ mod tests {
             "{\"type\":\"listen\",\"state\":\"start\",\"mode\":\"auto\"",
             "{\"type\":\"listen\",\"text\":\"a\"b\"}",
             "{\"type\":\"abort\"}{\"type\":\"goodbye\"}",
+            "{\"type\":\"abort\",\"n\":1}}",
             "{\"type\":\"hello\",\"text\":\"a\"b\"}",
             "{\"type\":\"iot\",\"states\":[{\"name\":\"a\"b\"}]}",
             "{\"payload\":{\"id\":1,\"result\":\"a\"b\"},\"type\":\"mcp\"}",

@@ -25,6 +25,7 @@ macro_rules! variants {
 // Below the macro, which they use.
 mod device;
 mod gateway;
+mod limits;
 mod litemcp;
 mod messages;
 mod words;

@@ -6,7 +6,10 @@ use hearken_proto::fault::{Fault, TABLE};
 use hearken_proto::ids::TurnId;
 use hearken_proto::json::{self, Step};
 use hearken_proto::jsonrpc::code;
+use hearken_proto::museum::SceneType;
 use hearken_proto::recording::Recording;
+use hearken_proto::speech::asr::AsrEvent;
+use hearken_proto::speech::tts::{FrameMeta, TtsEvent};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -89,4 +92,28 @@ fn a_recording_says_when_speech_ended_in_seconds_that_exist() {
     let refused = header("1e999").unwrap_err().to_string();
     assert!(refused.contains("speech_end_s") && refused.contains("a smaller number"), "{refused}");
     assert!(header("[]").unwrap_err().to_string().contains("speech_end_s"));
+}
+
+#[test]
+fn a_scene_has_one_word() {
+    for (scene, word) in [
+        (SceneType::Study, "study"),
+        (SceneType::Leisure, "leisure"),
+        (SceneType::Public, "public"),
+    ] {
+        assert_eq!((scene.as_str(), serde_json::to_value(scene).unwrap()), (word, json!(word)));
+    }
+}
+
+#[test]
+fn what_a_speech_service_says_is_written_as_it_is_read() {
+    let heard = json!({"type": "batch_progress", "state": "recognizing", "message": "m"});
+    let read = AsrEvent::decode(&heard.to_string()).unwrap();
+    assert_eq!(AsrEvent::decode(&read.encode()).unwrap(), read);
+    let spoken =
+        json!({"type": "error", "request_id": "r", "error": {"code": "c", "message": "m"}});
+    let read = TtsEvent::decode(&spoken.to_string()).unwrap();
+    assert_eq!(TtsEvent::decode(&read.encode()).unwrap(), read);
+    let meta: FrameMeta = serde_json::from_value(json!({"request_id": "r"})).unwrap();
+    assert_eq!((meta.sequence, meta.sample_rate, meta.is_final), (0, 16_000, false));
 }

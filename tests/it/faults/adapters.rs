@@ -10,7 +10,7 @@ use hearken_test_support::vendors::{
     OpenAiTranscriptions, Stub,
 };
 
-use super::rows::Expected;
+use super::rows::{Expected, Wire};
 use crate::support::app::{HEARD, REPLY, Vendors};
 
 /// What speaks to a service.
@@ -23,13 +23,6 @@ pub(super) enum Adapter {
     AnthropicLlm,
     ListenAiTts,
     OpenAiTts,
-}
-
-/// What bytes a service speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wire {
-    Http,
-    Socket,
 }
 
 impl Adapter {

@@ -4,6 +4,7 @@
 
 mod adapters;
 mod rows;
+mod state;
 
 use std::time::{Duration, Instant};
 
@@ -86,7 +87,7 @@ async fn runs(adapter: Adapter) {
     let mut person = Person::meet(&server.device_url(), 1, ListenMode::Auto).await;
     assert_eq!(turn(&mut person).await.0, Ok(Expected::Answered), "before any fault");
     let (mut wrong, memory) = (Vec::new(), peak_memory_bytes());
-    for Row { name, fault, expected } in rows::all(adapter) {
+    for Row { name, fault, expected } in rows::all(adapter.wire(), adapter.in_the_midst()) {
         let (hit, counted) = (proxy.hit(), failures(&server, adapter.port()).await);
         proxy.set(fault);
         let (hurt, took) = turn(&mut person).await;

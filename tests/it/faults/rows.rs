@@ -5,7 +5,12 @@ use std::time::Duration;
 use hearken_test_support::fault_proxy::{Answer, Event, Fault, retry_after, status};
 use hearken_test_support::scripted_server::answer;
 
-use super::adapters::{Adapter, Wire};
+/// What bytes a service speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wire {
+    Http,
+    Socket,
+}
 
 /// What a person meets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,10 +41,9 @@ fn row(name: &'static str, fault: Fault, expected: &'static [Expected]) -> Row {
     Row { name, fault, expected }
 }
 
-/// All faults of an adapter.
-pub(super) fn all(adapter: Adapter) -> Vec<Row> {
+/// All faults of an adapter; an answer of its service has begun after `midst` bytes.
+pub(super) fn all(wire: Wire, midst: usize) -> Vec<Row> {
     let ms = Duration::from_millis;
-    let midst = adapter.in_the_midst();
     let mut rows = vec![
         row("reset at once", Fault::Reset, APOLOGY),
         row("half open", Fault::HalfOpen, APOLOGY),
@@ -74,7 +78,7 @@ pub(super) fn all(adapter: Adapter) -> Vec<Row> {
         row("503 with a wait", Fault::Answers(status(503, "retry-after: 1\r\n")), APOLOGY),
         row("504", Fault::Answers(status(504, "")), APOLOGY),
     ];
-    rows.extend(match adapter.wire() {
+    rows.extend(match wire {
         Wire::Http => vec![
             row("endless head", Fault::Answers(Answer::Endless("HTTP/1.1 200 OK\r\nx: ")), APOLOGY),
             row("endless answer", Fault::Answers(Answer::Endless(ENDLESS)), ANY),

@@ -1,0 +1,146 @@
+//! The gauntlet of the state server: an application asks while each fault is there. It is answered, or
+//! refused with a code within a time; nothing of a refused message is kept; the next one rolls the
+//! dice. Not for which error the client of the state server tells.
+
+use std::time::{Duration, Instant};
+
+use hearken::config::Config;
+use hearken_test_support::eventually;
+use hearken_test_support::fault_proxy::{Fault, FaultProxy, Tls};
+use hearken_test_support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat};
+use hearken_test_support::worlds::Worlds;
+use serde_json::{Value, json};
+
+use super::rows::{self, Expected, Row, Wire};
+use crate::support::app::{TestServer, Vendors};
+
+/// The dice fall the same in every test.
+const SEED: u64 = 7;
+/// Bytes of an answer after which it has begun: within the list of tools.
+const MIDST: usize = 400;
+/// Longest time of a message.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(5);
+const ROLL: &str = r#"call roll_dice {"dice": "1d20"}"#;
+
+/// A model that calls what it is told to, and says back what else it is told.
+fn echo(asked: &[u8]) -> String {
+    let asked = String::from_utf8_lossy(asked);
+    if asked.starts_with("call ") { String::new() } else { format!("You said {asked}") }
+}
+
+/// A server of chat sessions whose state server is behind a proxy.
+struct Gauntlet {
+    server: TestServer,
+    proxy: FaultProxy,
+    http: reqwest::Client,
+    session: String,
+    _vendors: Vendors,
+    _worlds: Worlds,
+}
+
+impl Gauntlet {
+    async fn start(address: impl FnOnce(&FaultProxy) -> String) -> Self {
+        let vendors = Vendors::of(
+            ListenAiAsr::start(Behaviour::Normal, "").await,
+            OpenAiChat::answering(echo).await,
+            ListenAiTts::start(Behaviour::Normal).await,
+        );
+        let worlds = Worlds::start(SEED);
+        let proxy = FaultProxy::before(&worlds.url).await;
+        let url = address(&proxy);
+        let tweak =
+            |config: &mut Config| (config.state.url, config.state.timeout_ms) = (url, 1_500);
+        let server = TestServer::start(&vendors, tweak).await;
+        let http = reqwest::Client::new();
+        let session = String::new();
+        Self { server, proxy, http, session, _vendors: vendors, _worlds: worlds }
+    }
+
+    async fn post(&self, path: &str, body: Value) -> (u16, Value) {
+        let asked = self.http.post(self.server.http_url(path)).json(&body);
+        let answer = asked.timeout(Duration::from_secs(20)).send().await.unwrap();
+        (answer.status().as_u16(), answer.json().await.unwrap_or_default())
+    }
+
+    /// Makes the session of the messages that follow.
+    async fn create(&mut self) -> (u16, Value) {
+        let (status, made) =
+            self.post("/api/sessions", json!({"name": "n", "creator_id": "c"})).await;
+        self.session = made["session_id"].as_str().unwrap_or_default().to_owned();
+        (status, made)
+    }
+
+    async fn say(&self, message: &str) -> (Result<Expected, String>, Duration) {
+        let begun = Instant::now();
+        let path = format!("/api/sessions/{}/chat", self.session);
+        let answer = self.post(&path, json!({ "message": message })).await;
+        (outcome(&answer), begun.elapsed())
+    }
+
+    /// How many messages were kept.
+    async fn kept(&self) -> i64 {
+        let path = format!("/api/sessions/{}/messages", self.session);
+        let answer = self.http.get(self.server.http_url(&path)).send().await.unwrap();
+        let body: Value = answer.json().await.unwrap();
+        body["total"].as_i64().unwrap()
+    }
+}
+
+/// How a message came out, in one word of the table: an application meets a refusal where a person
+/// would hear an apology.
+fn outcome((status, body): &(u16, Value)) -> Result<Expected, String> {
+    let text = |at: &str| body.pointer(at).and_then(Value::as_str).unwrap_or_default();
+    match status {
+        200 if !text("/response").is_empty() => Ok(Expected::Answered),
+        502..=504 if !text("/error/code").is_empty() => Ok(Expected::Apology),
+        _ => Err(format!("{status} {body}")),
+    }
+}
+
+#[tokio::test]
+async fn state_server() {
+    let mut gauntlet = Gauntlet::start(FaultProxy::url).await;
+    assert_eq!(gauntlet.create().await.0, 201);
+    assert_eq!(gauntlet.say(ROLL).await.0, Ok(Expected::Answered), "before any fault");
+    let mut wrong = Vec::new();
+    for Row { name, fault, expected } in rows::all(Wire::Http, MIDST) {
+        let (hit, kept) = (gauntlet.proxy.hit(), gauntlet.kept().await);
+        gauntlet.proxy.set(fault);
+        let (hurt, took) = gauntlet.say("hello").await;
+        gauntlet.proxy.set(Fault::None);
+        let was_hit = gauntlet.proxy.hit() > hit;
+        let more = gauntlet.kept().await - kept;
+        let (after, _) = gauntlet.say(ROLL).await;
+        eprintln!("| StateServer | {name} | {hurt:?} | {} ms | {after:?}", took.as_millis());
+        let fits = hurt.as_ref().is_ok_and(|hurt| expected.contains(hurt));
+        let whole = more == if hurt == Ok(Expected::Answered) { 2 } else { 0 };
+        let works = after == Ok(Expected::Answered);
+        if !(fits && was_hit && whole && works && took <= ANSWERED_WITHIN) {
+            wrong.push(format!(
+                "{name}: hit {was_hit}, {hurt:?} in {took:?}, {more} messages kept, then {after:?}"
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    gauntlet.server.stop().await;
+    eventually("the end of every connection", async || (gauntlet.proxy.open() == 0).then_some(()))
+        .await;
+}
+
+#[tokio::test]
+async fn state_server_tls() {
+    let secure = |proxy: &FaultProxy| proxy.url().replacen("http://", "https://", 1);
+    let mut gauntlet = Gauntlet::start(secure).await;
+    let all = [Tls::Untrusted, Tls::Expired, Tls::OtherName, Tls::Plain, Tls::Cut, Tls::Version];
+    for how in all {
+        gauntlet.proxy.set(Fault::Tls(how));
+        let begun = Instant::now();
+        let made = gauntlet.create().await;
+        assert_eq!(outcome(&made), Ok(Expected::Apology), "{how:?}");
+        assert!(begun.elapsed() < ANSWERED_WITHIN && gauntlet.proxy.hit() > 0, "{how:?}");
+    }
+    let listed = gauntlet.server.http_url("/api/sessions");
+    let listed: Value = gauntlet.http.get(listed).send().await.unwrap().json().await.unwrap();
+    assert_eq!(listed["total"], 0, "nothing was made");
+    gauntlet.server.stop().await;
+}

@@ -13,7 +13,8 @@ use futures_util::future::BoxFuture;
 use hearken_actors::ports::{BoxError, SessionLock, SessionLocks};
 use jiff::Timestamp;
 use redis::Script;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::local::LocalLocks;
@@ -192,16 +193,31 @@ impl Lease {
         self.lost.cancel();
     }
 
-    async fn free(&self) {
-        let freed: Result<i64, RedisUnavailable> = self
-            .shared
+    /// Releases the lock. While Redis is lost this is done later, and nobody waits for it.
+    async fn free(self) {
+        let up = self.shared.up();
+        if self.try_free().await.is_err() {
+            self.shared.clone().spawn(async move { self.free_later(up).await });
+        }
+    }
+
+    async fn try_free(&self) -> Result<i64, RedisUnavailable> {
+        self.shared
             .run(|mut redis| async move {
                 FREE.key(&self.key).arg(&self.token).invoke_async(&mut redis).await
             })
-            .await;
-        if freed.is_err() {
-            tracing::debug!("cannot release a lock; it expires with its lease");
+            .await
+    }
+
+    /// Releases the lock when Redis is back, before others have waited for the end of its lease.
+    async fn free_later(&self, mut up: watch::Receiver<bool>) {
+        let until = Instant::now() + LEASE;
+        while let Ok(Ok(())) = timeout_at(until, up.changed()).await {
+            if self.try_free().await.is_ok() {
+                return;
+            }
         }
+        tracing::debug!("cannot release a lock; it expires with its lease");
     }
 }
 

@@ -81,7 +81,18 @@ def dies() -> str:
     os._exit(1)
 
 
-for number in range(15):
+counts: dict[str, int] = {}
+
+
+@server.tool
+def count(key: str) -> str:
+    """Counts the calls with this key."""
+    counts[key] = counts.get(key, 0) + 1
+    return f"{key} {counts[key]} " + "x" * 400
+
+
+# With these there are 25.
+for number in range(1, 15):
     server.tool(lambda: "filled", name=f"filler_{number}", description="Fills the pages.")
 
 if arguments.port is None:

@@ -450,7 +450,11 @@ impl ToolSource for ConnectedSource {
                 .ok()
                 .and_then(|answer| answer.as_ref().ok())
                 .map_or(0, ToolOutput::size_bytes);
-            answered.unwrap_or(Err(ToolError::Timeout(within)))
+            answered.unwrap_or_else(|_| {
+                // The tool may be slow, or nobody may be there any more.
+                source.suspect();
+                Err(ToolError::Timeout(within))
+            })
         })
     }
 

@@ -5,12 +5,12 @@ use std::path::Path;
 
 use hearken::config::Config;
 use hearken_providers::LlmProvider;
+use hearken_test_support::fault_proxy::rows::{Expected, Wire};
 use hearken_test_support::vendors::{
     AnthropicMessages, Behaviour, FunAsr, ListenAiAsr, ListenAiTts, OpenAiChat, OpenAiSpeech,
     OpenAiTranscriptions, Stub,
 };
 
-use super::rows::{Expected, Wire};
 use crate::support::app::{HEARD, REPLY, Vendors};
 
 /// What speaks to a service.
@@ -97,7 +97,7 @@ impl Adapter {
     pub(super) fn never_there(self) -> Expected {
         match self {
             Self::ListenAiTts | Self::OpenAiTts => Expected::Silence,
-            _ => Expected::Apology,
+            _ => Expected::Failed,
         }
     }
 }

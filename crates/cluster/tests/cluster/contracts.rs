@@ -26,15 +26,20 @@ fn config(redis: &Redis) -> RedisConfig {
 }
 
 /// An instance, which leaves when it is dropped.
-struct Instance {
-    cluster: Cluster,
+pub(super) struct Instance {
+    pub(super) cluster: Cluster,
     process: CancellationToken,
 }
 
 impl Instance {
     async fn join(redis: &Redis) -> Self {
+        Self::of(&config(redis)).await
+    }
+
+    /// One of this configuration, whose Redis is there.
+    pub(super) async fn of(config: &RedisConfig) -> Self {
         let process = CancellationToken::new();
-        let cluster = Cluster::start(&config(redis), &process).unwrap();
+        let cluster = Cluster::start(config, &process).unwrap();
         let instance = Self { cluster, process };
         instance.stands(RedisState::Ok).await;
         instance
@@ -54,7 +59,7 @@ impl Drop for Instance {
     }
 }
 
-fn event(session: &str, id: impl ToString) -> Event {
+pub(super) fn event(session: &str, id: impl ToString) -> Event {
     Event {
         id: id.to_string(),
         session_id: SessionId::new(session),
@@ -64,7 +69,7 @@ fn event(session: &str, id: impl ToString) -> Event {
     }
 }
 
-async fn watch(bus: &dyn EventBus, session: &str, after: Option<&str>) -> Watch {
+pub(super) async fn watch(bus: &dyn EventBus, session: &str, after: Option<&str>) -> Watch {
     timeout(SOON, bus.watch(&SessionId::new(session), after)).await.unwrap().unwrap()
 }
 

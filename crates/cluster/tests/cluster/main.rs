@@ -1,4 +1,5 @@
 //! Instances that share a Redis, in one process. Not for whole servers, which are in `tests/it`.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test fails by panicking")]
 
 mod contracts;
+mod faults;

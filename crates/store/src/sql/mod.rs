@@ -9,6 +9,7 @@ mod chat;
 mod chat_owners;
 mod codes;
 mod devices;
+mod location;
 pub(super) mod migrations;
 mod museum;
 mod pending_events;
@@ -21,23 +22,23 @@ mod tools;
 
 use std::io;
 use std::ops::{Deref, DerefMut};
+use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::str::FromStr as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use hearken_actors::ports::BoxError;
-use hearken_base::private_files;
 use jiff::Timestamp;
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
-use sqlx::postgres::PgConnectOptions;
-use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{
     Any, AnyConnection, AnyPool, AssertSqlSafe, ConnectOptions as _, Connection as _, Transaction,
 };
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 
+use self::location::{Location, make_private, opening};
 use super::{StoreError, StoreErrorKind};
 
 /// Name of the store's file in the data folder.
@@ -46,6 +47,8 @@ pub const FILE_NAME: &str = "hearken.db";
 const BUSY: Duration = Duration::from_secs(1);
 /// Longest wait for a connection.
 const ACQUIRE: Duration = Duration::from_secs(2);
+/// Longest wait for a connection to show that it still works.
+const PING: Duration = Duration::from_millis(500);
 /// Longest time for a whole call.
 const DEADLINE: Duration = Duration::from_secs(4);
 /// Longest wait for a lock in long work for a person: [`SqlStore::patient`].
@@ -93,15 +96,6 @@ struct Timeouts {
 const BRISK: Timeouts = Timeouts { busy: BUSY, acquire: ACQUIRE, statement: DEADLINE };
 const PATIENT: Timeouts = Timeouts { busy: PATIENCE, acquire: ACQUIRE, statement: Duration::ZERO };
 
-/// Location of a store.
-struct Location {
-    dialect: Dialect,
-    /// Address in the driver's format.
-    url: String,
-    /// Path of the file, if it is one.
-    file: Option<PathBuf>,
-}
-
 /// The store in a SQLite file, in memory or on a PostgreSQL server.
 pub struct SqlStore {
     pool: AnyPool,
@@ -148,13 +142,13 @@ impl SqlStore {
         Self::with(&Location::configured(url, data_dir)?, BRISK)
     }
 
-    fn with(permit: &Location, waits: Timeouts) -> Result<Self, StoreError> {
+    fn with(location: &Location, waits: Timeouts) -> Result<Self, StoreError> {
         sqlx::any::install_default_drivers();
-        let options = AnyConnectOptions::from_str(&permit.url)
+        let options = AnyConnectOptions::from_str(&location.url)
             .map_err(|e| StoreError::because(StoreErrorKind::Address, e))?
             .disable_statement_logging();
         let mut pool = AnyPoolOptions::new().acquire_timeout(waits.acquire);
-        pool = match (permit.dialect, &permit.file) {
+        pool = match (location.dialect, &location.file) {
             (Dialect::Postgres, _) => pool.max_connections(SERVER_CONNECTIONS),
             (Dialect::Sqlite, Some(_)) => pool.max_connections(FILE_CONNECTIONS),
             // The store in memory exists as long as its one connection.
@@ -162,18 +156,23 @@ impl SqlStore {
                 pool.max_connections(1).min_connections(1).idle_timeout(None).max_lifetime(None)
             }
         };
-        let opening = opening(permit, waits);
+        let opening = opening(location, waits);
         let first = opening.clone();
-        let pool = pool.after_connect(move |connection, _| {
-            let first = AssertSqlSafe(first.clone());
-            Box::pin(async move { sqlx::raw_sql(first).execute(connection).await.map(drop) })
-        });
+        let pool = pool
+            .after_connect(move |connection, _| {
+                let first = AssertSqlSafe(first.clone());
+                Box::pin(async move { sqlx::raw_sql(first).execute(connection).await.map(drop) })
+            })
+            // The pool's own test has no end on a connection whose server is gone without a word.
+            .test_before_acquire(false)
+            .before_acquire(|connection, _| Box::pin(answers(connection)))
+            .after_release(|connection, _| Box::pin(answers(connection)));
         Ok(Self {
             pool: pool.connect_lazy_with(options.clone()),
             options,
             opening,
-            dialect: permit.dialect,
-            file: permit.file.clone(),
+            dialect: location.dialect,
+            file: location.file.clone(),
             migrated: OnceCell::new(),
             writing: Arc::new(Semaphore::new(1)),
         })
@@ -302,9 +301,11 @@ impl SqlStore {
         Ok(migrations::SCHEMA)
     }
 
-    /// Closes the store's connections.
+    /// Closes the store's connections, within the time limit of a call.
     pub async fn shut(&self) {
-        self.pool.close().await;
+        if tokio::time::timeout(DEADLINE, self.pool.close()).await.is_err() {
+            tracing::debug!("a connection to the store did not close in time");
+        }
     }
 
     pub(super) fn dialect(&self) -> Dialect {
@@ -385,93 +386,22 @@ impl DerefMut for StoreTransaction {
     }
 }
 
-impl Location {
-    fn configured(url: &str, data_dir: &Path) -> Result<Self, StoreError> {
-        match url {
-            "" => Self::file(&data_dir.join(FILE_NAME)),
-            url => Self::at(url),
-        }
-    }
-
-    fn file(path: &Path) -> Result<Self, StoreError> {
-        let text = path.to_str().ok_or_else(|| {
-            let why = format!("{} is no UTF-8", path.display());
-            StoreError::because(StoreErrorKind::Address, why)
-        })?;
-        // Slashes are encoded too: this makes the address opaque, and no part of the path is
-        // parsed.
-        let encode = |byte: u8| match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' | b'_' => char::from(byte).into(),
-            other => format!("%{other:02X}"),
-        };
-        let encoded: String = text.bytes().map(encode).collect();
-        let url = format!("sqlite:{encoded}?mode=rwc");
-        Ok(Self { dialect: Dialect::Sqlite, url, file: Some(path.to_owned()) })
-    }
-
-    fn at(url: &str) -> Result<Self, StoreError> {
-        let wrong = |e| StoreError::because(StoreErrorKind::Address, e);
-        if url.starts_with("postgres:") || url.starts_with("postgresql:") {
-            PgConnectOptions::from_str(url).map_err(wrong)?;
-            return Ok(Self { dialect: Dialect::Postgres, url: url.to_owned(), file: None });
-        }
-        if !url.starts_with("sqlite:") {
-            return Err(StoreError::new(StoreErrorKind::Address));
-        }
-        let options = SqliteConnectOptions::from_str(url).map_err(wrong)?;
-        let in_memory = url.contains(":memory:") || url.contains("mode=memory");
-        let file = (!in_memory).then(|| options.get_filename().to_owned());
-        let url = match (in_memory || url.contains("mode="), url.contains('?')) {
-            (true, _) => url.to_owned(),
-            (false, true) => format!("{url}&mode=rwc"),
-            (false, false) => format!("{url}?mode=rwc"),
-        };
-        Ok(Self { dialect: Dialect::Sqlite, url, file })
-    }
+/// Checks that a connection of the pool still works; if this fails, the pool replaces it.
+async fn answers(connection: &mut AnyConnection) -> sqlx::Result<bool> {
+    let late = |_| io::Error::from(io::ErrorKind::TimedOut);
+    tokio::time::timeout(PING, connection.ping()).await.map_err(late)??;
+    Ok(true)
 }
 
-/// Returns the statements that each connection runs first.
-fn opening(permit: &Location, waits: Timeouts) -> String {
-    let busy = waits.busy.as_millis();
-    match (permit.dialect, &permit.file) {
-        // FULL: a committed transaction is on disk, even if the machine loses power.
-        (Dialect::Sqlite, Some(_)) => format!(
-            "PRAGMA busy_timeout = {busy}; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL"
-        ),
-        (Dialect::Sqlite, None) => format!("PRAGMA busy_timeout = {busy}"),
-        (Dialect::Postgres, _) => format!(
-            "SET lock_timeout = {busy}; SET statement_timeout = {0}; \
-             SET idle_in_transaction_session_timeout = {0}; SET TIME ZONE 'UTC'",
-            waits.statement.as_millis()
-        ),
-    }
-}
-
-/// Creates a file that only its owner can read, and its folder, if they are missing: it will
-/// contain devices' keys. SQLite gives the files beside it the same permissions. Takes those of
-/// others from files that are there.
-fn make_private(file: &Path) -> io::Result<()> {
-    if let Some(folder) = file.parent().filter(|f| !f.as_os_str().is_empty()) {
-        private_files::create_folder(folder)?;
-    }
-    match private_files::create_new(file) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            let beside = |suffix: &str| {
-                let mut path = file.as_os_str().to_owned();
-                path.push(suffix);
-                path.into()
-            };
-            private_files::tighten(["", "-wal", "-shm", "-journal"].map(beside));
-            Ok(())
-        }
-        made => made.map(drop),
-    }
-}
-
-/// Ends a call after [`DEADLINE`], with an error.
+/// Ends a call after [`DEADLINE`], with an error; also where the driver panics, which it does at
+/// answers that are cut off.
 async fn in_time<T>(call: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
-    match tokio::time::timeout(DEADLINE, call).await {
-        Ok(result) => result,
+    match tokio::time::timeout(DEADLINE, AssertUnwindSafe(call).catch_unwind()).await {
+        Ok(Ok(result)) => result,
+        Ok(Err(_)) => {
+            let why = "the driver panicked at an answer of the server";
+            Err(StoreError::because(StoreErrorKind::Unavailable, why))
+        }
         Err(late) => Err(StoreError::because(StoreErrorKind::Unavailable, late)),
     }
 }

@@ -9,6 +9,7 @@ mod backup;
 mod chat;
 mod chat_owners;
 mod devices;
+mod faults;
 mod killed;
 mod migrations;
 mod museum;

@@ -21,6 +21,8 @@ pub enum Answer {
     Http(Arc<[u8]>),
     /// The handshake of a WebSocket is accepted; then come these bytes, and the socket stays open.
     Socket(Arc<[u8]>),
+    /// These bytes, before anything was asked; then the connection stays open.
+    Bytes(Arc<[u8]>),
     /// Every request is sent to the same address again.
     RedirectLoop,
     /// Success that begins with this head, and a body of zeros without end.
@@ -57,8 +59,13 @@ pub fn retry_after(wait: &str) -> Answer {
 
 /// Answers what the client asks.
 pub(super) async fn give(client: &mut TcpStream, answer: &Answer) {
+    if let Answer::Bytes(bytes) = answer {
+        client.write_all(bytes).await.ok();
+        return until_closed(client).await;
+    }
     let Some(request) = read_request(client).await else { return };
     match answer {
+        Answer::Bytes(_) => {}
         Answer::Http(bytes) => {
             client.write_all(bytes).await.ok();
             client.shutdown().await.ok();

@@ -11,16 +11,20 @@
 
 mod answers;
 mod relay;
+pub mod rows;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use url::Url;
+
+use crate::eventually;
 
 pub use answers::{Answer, Tls, retry_after, status};
 
@@ -33,6 +37,9 @@ pub enum Fault {
     Reset,
     /// They are taken, and nothing is passed on or answered.
     HalfOpen,
+    /// On those that are open nothing is passed on any more, as if a cable had been pulled; new ones
+    /// are as usual.
+    Frozen,
     /// Each piece of an answer comes this much later.
     Latency(Duration),
     /// Each piece of an answer comes later by another time, up to this one.
@@ -82,21 +89,27 @@ struct Shared {
     fault: watch::Sender<Fault>,
     open: AtomicUsize,
     hit: AtomicUsize,
+    /// Held by the connections that began since the last [`FaultProxy::set_and_end`].
+    era: Mutex<Arc<()>>,
 }
 
 /// Connection that is counted while it is open.
-struct Open(Arc<Shared>);
+struct Open {
+    shared: Arc<Shared>,
+    _era: Arc<()>,
+}
 
 impl Open {
     fn new(shared: &Arc<Shared>) -> Self {
         shared.open.fetch_add(1, Ordering::SeqCst);
-        Self(Arc::clone(shared))
+        let era = Arc::clone(&shared.era.lock().unwrap());
+        Self { shared: Arc::clone(shared), _era: era }
     }
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.0.open.fetch_sub(1, Ordering::SeqCst);
+        self.shared.open.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -113,6 +126,7 @@ impl FaultProxy {
             fault: watch::Sender::new(Fault::None),
             open: AtomicUsize::new(0),
             hit: AtomicUsize::new(0),
+            era: Mutex::default(),
         });
         let task = tokio::spawn(accept(listener, Arc::clone(&shared)));
         Self { url, shared, task }
@@ -124,9 +138,22 @@ impl FaultProxy {
         if self.url.path() == "/" { url.trim_end_matches('/').to_owned() } else { url.to_owned() }
     }
 
-    /// Hurts connections in this way from now on, and ends the open ones.
+    /// Returns its port.
+    pub fn port(&self) -> u16 {
+        self.url.port().unwrap()
+    }
+
+    /// Hurts connections in this way from now on, and ends the open ones, or freezes them.
     pub fn set(&self, fault: Fault) {
         self.shared.fault.send_replace(fault);
+    }
+
+    /// The same; returns when the connections that were open have ended.
+    pub async fn set_and_end(&self, fault: Fault) {
+        let ending = std::mem::take(&mut *self.shared.era.lock().unwrap());
+        self.set(fault);
+        let ended = async || (Arc::strong_count(&ending) == 1).then_some(());
+        eventually("the end of the connections before", ended).await;
     }
 
     /// Returns the number of connections that are open.
@@ -165,14 +192,19 @@ async fn serve(client: TcpStream, shared: &Arc<Shared>) {
     let fault = faults.borrow_and_update().clone();
     let _open = Open::new(shared);
     client.set_nodelay(true).ok();
+    let mut hurting = pin!(hurt(client, fault, shared));
     tokio::select! {
-        () = hurt(client, fault, shared) => {}
+        () = &mut hurting => return,
         _ = faults.changed() => {}
+    }
+    if matches!(*faults.borrow_and_update(), Fault::Frozen) {
+        shared.hit.fetch_add(1, Ordering::SeqCst);
+        faults.changed().await.ok();
     }
 }
 
 async fn hurt(mut client: TcpStream, fault: Fault, shared: &Shared) {
-    if !matches!(fault, Fault::None | Fault::At(..)) {
+    if !matches!(fault, Fault::None | Fault::Frozen | Fault::At(..)) {
         shared.hit.fetch_add(1, Ordering::SeqCst);
     }
     match fault {

@@ -1,9 +1,10 @@
 //! Tools outside devices, against the programs of others that `scripts/peers` installs, and against
 //! scripted ones. Not for the server's routes about them.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test fails by panicking")]
 
 mod builtin;
 mod conversation;
+mod gauntlet;
 mod hostile;
 mod litemcp_client;
 mod python;

@@ -1,0 +1,163 @@
+//! The gauntlet of Redis: an instance reaches it through a proxy that hurts its connections in each
+//! way. Meanwhile it works alone, and nobody waits; afterwards it is one of several again, and an
+//! event that was told everywhere is told once. Not for a Redis that dies, which is in `contracts`.
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use hearken_actors::ports::{Published, Watch};
+use hearken_base::Secret;
+use hearken_cluster::RedisConfig;
+use hearken_test_support::eventually;
+use hearken_test_support::fault_proxy::rows::{self, Row, Wire};
+use hearken_test_support::fault_proxy::{Fault, FaultProxy};
+use hearken_test_support::peers::peak_memory_bytes;
+use hearken_test_support::redis::{Redis, there_is};
+
+use super::contracts::{Instance, event, watch};
+
+/// Bytes on a new connection after which it is in use: beyond the answers that set it up.
+const MIDST: usize = 12;
+/// Longest time of an operation while Redis is hurt: a command's 500 ms, a lock's further ones, and
+/// what a busy machine takes.
+const WITHIN: Duration = Duration::from_secs(3);
+/// Longest time until an instance has its Redis back.
+const BACK_WITHIN: Duration = Duration::from_secs(5);
+/// Most memory that all faults together need, in bytes.
+const MOST_MEMORY: usize = 200 << 20;
+/// Time for which Redis is hurt, and the pause between two uses of it.
+const HURT_FOR: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_millis(20);
+/// The last event.
+const LAST: usize = usize::MAX;
+/// The session of all events.
+const SESSION: &str = "s";
+
+/// Locks a session and tells an event in it. Returns how far it was told, and the time of both.
+async fn use_it(instance: &Instance, id: usize) -> Result<(Published, Duration), String> {
+    let begun = Instant::now();
+    let held = instance.cluster.locks().lock(SESSION, WITHIN).await;
+    if !matches!(held, Ok(Some(_))) {
+        return Err(format!("no lock after {:?}", begun.elapsed()));
+    }
+    let told = instance.cluster.events().publish(event(SESSION, id)).await;
+    let took = begun.elapsed();
+    match told {
+        Ok(told) if took < WITHIN => Ok((told, took)),
+        other => Err(format!("{other:?} after {took:?}")),
+    }
+}
+
+fn is_everywhere(used: &Result<(Published, Duration), String>) -> bool {
+    matches!(used, Ok((Published::Everywhere, _)))
+}
+
+/// What an instance did while one fault was there.
+#[derive(Default)]
+struct Used {
+    /// The events that were told everywhere.
+    everywhere: Vec<usize>,
+    /// How many were told here only.
+    alone: usize,
+    slowest: Duration,
+}
+
+/// Uses Redis until it was hurt and the instance has noticed what it can notice.
+async fn use_it_hurt(instance: &Instance, proxy: &FaultProxy) -> Result<Used, String> {
+    let mut used = Used::default();
+    let mut pauses = tokio::time::interval(PAUSE);
+    let begun = Instant::now();
+    for id in 1.. {
+        let (how_far, took) = use_it(instance, id).await?;
+        used.slowest = used.slowest.max(took);
+        match how_far {
+            Published::Everywhere => used.everywhere.push(id),
+            Published::Here => used.alone += 1,
+        }
+        if proxy.hit() > 0 && begun.elapsed() > HURT_FOR {
+            break;
+        }
+        pauses.tick().await;
+    }
+    Ok(used)
+}
+
+/// Uses Redis until it is back. Returns how long that took.
+async fn back(instance: &Instance) -> Result<Duration, String> {
+    let mut pauses = tokio::time::interval(PAUSE);
+    let healed = Instant::now();
+    while !is_everywhere(&use_it(instance, LAST).await) {
+        if healed.elapsed() > BACK_WITHIN {
+            return Err(format!("not back within {BACK_WITHIN:?}"));
+        }
+        pauses.tick().await;
+    }
+    Ok(healed.elapsed())
+}
+
+/// What somebody heard who watches, up to the last event.
+async fn heard(told: &mut Watch) -> Result<Vec<usize>, String> {
+    let mut heard = Vec::new();
+    while heard.last() != Some(&LAST) {
+        match tokio::time::timeout(BACK_WITHIN, told.events.recv()).await {
+            Ok(Some(event)) => heard.push(event.id.parse().unwrap()),
+            other => return Err(format!("{heard:?}, then {other:?}")),
+        }
+    }
+    Ok(heard)
+}
+
+/// Uses Redis while one fault is there, and afterwards.
+async fn meets(redis: &Redis, Row { name, fault, .. }: Row) -> Result<(), String> {
+    let failed = |why: String| format!("{name}: {why}");
+    let prefix = name.replace(' ', "-");
+    let proxy = FaultProxy::before(&redis.url()).await;
+    let at = |url: String| RedisConfig {
+        url: Secret::new(url),
+        prefix: prefix.clone(),
+        ..RedisConfig::default()
+    };
+    let here = Instance::of(&at(proxy.url())).await;
+    let there = Instance::of(&at(redis.url())).await;
+    let mut told = watch(&*there.cluster.events(), SESSION, None).await;
+    let before = use_it(&here, 0).await;
+    proxy.set(fault);
+    let mut used = use_it_hurt(&here, &proxy).await.map_err(failed)?;
+    proxy.set(Fault::None);
+    let back = back(&here).await.map_err(failed)?;
+    eprintln!(
+        "| Redis | {name} | {} told everywhere, {} here | {} ms | back in {} ms",
+        used.everywhere.len(),
+        used.alone,
+        used.slowest.as_millis(),
+        back.as_millis()
+    );
+    used.everywhere.extend([0, LAST]);
+    let heard = heard(&mut told).await.map_err(failed)?;
+    // One that is told everywhere and whose answer is lost counts as told here only.
+    used.everywhere.retain(|id| !heard.contains(id));
+    let missed = used.everywhere;
+    let once = heard.windows(2).all(|two| two[0] < two[1]);
+    drop(here);
+    eventually("the end of every connection", async || (proxy.open() == 0).then_some(())).await;
+    if is_everywhere(&before) && missed.is_empty() && once {
+        return Ok(());
+    }
+    Err(format!("{name}: {before:?} before; {missed:?} missed: {heard:?}"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redis() {
+    if !there_is("the gauntlet of redis") {
+        return;
+    }
+    let redis = Redis::start().await;
+    let memory = peak_memory_bytes();
+    let all = rows::all(Wire::Bytes, MIDST);
+    let met = join_all(all.into_iter().map(|row| meets(&redis, row))).await;
+    let wrong: Vec<String> = met.into_iter().filter_map(Result::err).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let needed = peak_memory_bytes() - memory;
+    eprintln!("Redis: {} KiB for all faults", needed >> 10);
+    assert!(needed < MOST_MEMORY, "{needed} bytes");
+}

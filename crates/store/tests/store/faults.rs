@@ -1,0 +1,137 @@
+//! The gauntlet of PostgreSQL: a store behind a proxy that hurts its connections in each way. A call
+//! has an end within its time; what it said was kept is there, once; the next call works; nothing is
+//! left behind. Not for databases that die, which is in `killed` and with whole servers.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use hearken_actors::ports::{ChatStore as _, StoreOutcome};
+use hearken_store::SqlStore;
+use hearken_test_support::chat_rows::{id, session, turn};
+use hearken_test_support::eventually;
+use hearken_test_support::fault_proxy::rows::{self, Expected, Row, Wire};
+use hearken_test_support::fault_proxy::{Fault, FaultProxy};
+use hearken_test_support::peers::peak_memory_bytes;
+use hearken_test_support::places::{Place, on};
+
+/// Bytes on a new connection after which the answer to a statement has begun.
+const MIDST: usize = 450;
+/// Longest time of a call: the deadline of the store, and what a busy machine takes.
+const WITHIN: Duration = Duration::from_secs(5);
+/// Longest time of a call after the fault: a connection may be tried in vain before.
+const NEXT_WITHIN: Duration = Duration::from_secs(2);
+/// Most memory that all faults together need, in bytes.
+const MOST_MEMORY: usize = 200 << 20;
+/// Messages of a turn; long, so that a connection carries more than a packet.
+const SAID: [&str; 2] = ["hello", "hello yourself"];
+
+/// How many messages a session has.
+async fn count(store: &SqlStore, name: &str) -> i64 {
+    store.session(&id(name)).await.unwrap().unwrap().message_count
+}
+
+/// Keeps a turn while one fault is there, and afterwards.
+async fn meets(place: Arc<Place>, row: Row) -> Result<(), String> {
+    let Row { name, fault, expected } = row;
+    let proxy = FaultProxy::before(&place.url).await;
+    let (direct, store) = (SqlStore::at(&place.url).unwrap(), SqlStore::at(&proxy.url()).unwrap());
+    let session_id = name.replace(' ', "-");
+    direct.create(&session(&session_id), "").await.unwrap();
+    let keep = async |after: i64| {
+        let begun = Instant::now();
+        let kept = store.keep_turn(&turn(&session_id, after, after + 1, &SAID)).await;
+        (kept, begun.elapsed())
+    };
+    let (before, _) = keep(0).await;
+    proxy.set(fault);
+    let (hurt, took) = keep(2).await;
+    let outcome = match &hurt {
+        Ok(StoreOutcome::Kept) => Expected::Answered,
+        Ok(_) => Expected::Damaged,
+        Err(_) => Expected::Failed,
+    };
+    let hit = proxy.hit();
+    proxy.set(Fault::None);
+    let there = count(&direct, &session_id).await;
+    let (after, took_after) = keep(there).await;
+    eprintln!(
+        "| PostgreSQL | {name} | {outcome:?} | {} ms | {} messages | {} ms",
+        took.as_millis(),
+        there - 2,
+        took_after.as_millis()
+    );
+    let whole = match outcome {
+        Expected::Answered => there == 4,
+        // The commit may have been done, and its answer lost.
+        _ => there == 2 || there == 4,
+    };
+    tokio::time::timeout(WITHIN, store.shut()).await.expect("the store is shut");
+    eventually("the end of every connection", async || (proxy.open() == 0).then_some(())).await;
+    let kept = |outcome: &Result<_, _>| matches!(outcome, Ok(StoreOutcome::Kept));
+    let good = kept(&before)
+        && hit > 0
+        && expected.contains(&outcome)
+        && whole
+        && kept(&after)
+        && took < WITHIN
+        && took_after < NEXT_WITHIN;
+    direct.shut().await;
+    if good {
+        return Ok(());
+    }
+    Err(format!(
+        "{name}: {hit} hit, {hurt:?} in {took:?}, {there} messages, then {after:?} in {took_after:?}"
+    ))
+}
+
+async fn postgres_runs_the_gauntlet(place: Arc<Place>) {
+    SqlStore::at(&place.url).unwrap().bring_up_to_date().await.unwrap();
+    let memory = peak_memory_bytes();
+    let all = rows::all(Wire::Bytes, MIDST);
+    let mut wrong = Vec::new();
+    // A few at once: PostgreSQL takes 100 connections by default, of all tests.
+    let mut all = all.into_iter().peekable();
+    while all.peek().is_some() {
+        let few = all.by_ref().take(6).map(|row| meets(Arc::clone(&place), row));
+        wrong.extend(join_all(few).await.into_iter().filter_map(Result::err));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let needed = peak_memory_bytes() - memory;
+    eprintln!("PostgreSQL: {} KiB for all faults", needed >> 10);
+    assert!(needed < MOST_MEMORY, "{needed} bytes");
+}
+
+/// Every connection of the pool is silent from now on, and the server is there: as after a cable was
+/// pulled, or another machine took the address.
+async fn silent_connections_are_replaced(place: Arc<Place>) {
+    let proxy = FaultProxy::before(&place.url).await;
+    let store = SqlStore::at(&proxy.url()).unwrap();
+    store.bring_up_to_date().await.unwrap();
+    let ask = async || {
+        let begun = Instant::now();
+        (store.session(&id("nobody")).await.map_err(|e| e.to_string()), begun.elapsed())
+    };
+    join_all((0..40).map(|_| ask())).await;
+    let open = proxy.open();
+    assert!(open > 8, "the pool has {open} connections only");
+    proxy.set(Fault::Frozen);
+    // Some of these find a connection that has just shown that it works.
+    join_all((0..open).map(|_| ask())).await;
+    for n in 0..20 {
+        let (answer, took) = ask().await;
+        assert_eq!(answer, Ok(None), "call {n} after {took:?}");
+        assert!(took < NEXT_WITHIN, "call {n}: {took:?}");
+    }
+    tokio::time::timeout(WITHIN, store.shut()).await.expect("the store is shut");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn postgres() {
+    on(Place::postgres().await, postgres_runs_the_gauntlet).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn silent_postgres_connections() {
+    on(Place::postgres().await, silent_connections_are_replaced).await;
+}

@@ -1,0 +1,309 @@
+//! The gauntlet: every adapter of a tool server, behind a proxy that hurts its connections in each
+//! way. A call has an end within its time and never runs twice; the next one is answered as if
+//! nothing had been; nothing is left behind. Not for which error an adapter tells.
+
+mod services;
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use hearken_actors::ports::{ToolContent, ToolError, ToolOutput};
+use hearken_test_support::fault_proxy::rows::{self, Expected, Row, Wire};
+use hearken_test_support::fault_proxy::{Fault, FaultProxy, Tls};
+use hearken_test_support::peers::{Listening, Peers, peak_memory_bytes};
+use hearken_test_support::tool_sources::{
+    AGENT, address, call, child, litemcp_address, litemcp_program, ready, source, sources, states,
+    until,
+};
+use hearken_test_support::{eventually, eventually_within, free_port};
+use hearken_tool_sources::{SourceKind, SourceState, ToolProtocol, ToolServer};
+use serde_json::json;
+
+use self::services::{FILLED, Service, Speaks};
+
+/// Longest time of a call, and of an attempt to connect.
+const TIMEOUT_MS: u64 = 2_500;
+/// Longest time of a call here: its own, and what a busy machine takes.
+const WITHIN: Duration = Duration::from_millis(TIMEOUT_MS + 1_000);
+/// Longest time in which all of a source is gone.
+const STOPPED_WITHIN: Duration = Duration::from_secs(5);
+/// Longest time until a connection that is silent is replaced after a call: the wait for a list of
+/// tools, the end of the old one, and the pause before the new one.
+const NOTICED_WITHIN: Duration = Duration::from_secs(12);
+/// Most memory that all faults together need, with the servers in this process, in bytes.
+const MOST_MEMORY: usize = 300 << 20;
+/// Program that is a connection to this port; it ends with the connection.
+const BRIDGE: &str = "exec 3<>/dev/tcp/127.0.0.1/$0; (cat <&3; kill $$) & exec cat >&3";
+
+/// What speaks to a tool server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Adapter {
+    McpHttp,
+    McpProgram,
+    LiteMcpHttp,
+    LiteMcpSocket,
+    LiteMcpProgram,
+}
+
+/// The server behind an adapter.
+enum Behind {
+    Real(Listening),
+    Ours(Service),
+}
+
+impl Behind {
+    fn port(&self) -> u16 {
+        match self {
+            Self::Real(listening) => listening.port,
+            Self::Ours(service) => service.address.port(),
+        }
+    }
+}
+
+impl Adapter {
+    fn wire(self) -> Wire {
+        match self {
+            Self::McpHttp | Self::LiteMcpHttp => Wire::Http,
+            Self::LiteMcpSocket => Wire::Socket,
+            Self::McpProgram | Self::LiteMcpProgram => Wire::Lines,
+        }
+    }
+
+    /// None where the programs of others are not installed.
+    async fn server(self) -> Option<Behind> {
+        let speaks = match self {
+            Self::McpHttp => {
+                let peers = Peers::installed()?;
+                let server = Listening::paged(&peers, Peers::pages, "10", free_port());
+                server.up().await;
+                return Some(Behind::Real(server));
+            }
+            Self::McpProgram => Speaks::McpLines,
+            Self::LiteMcpHttp => Speaks::LiteMcpHttp,
+            Self::LiteMcpSocket => Speaks::LiteMcpSocket,
+            Self::LiteMcpProgram => Speaks::LiteMcpLines,
+        };
+        Some(Behind::Ours(Service::start(speaks).await))
+    }
+
+    /// The adapter of a protocol over a kind of connection that we make, if there is one.
+    fn of(protocol: ToolProtocol, kind: SourceKind) -> Option<Self> {
+        match (protocol, kind) {
+            (ToolProtocol::Mcp, SourceKind::Http) => Some(Self::McpHttp),
+            (ToolProtocol::Mcp, SourceKind::Stdio) => Some(Self::McpProgram),
+            (ToolProtocol::LiteMcp, SourceKind::Http) => Some(Self::LiteMcpHttp),
+            (ToolProtocol::LiteMcp, SourceKind::WebSocket) => Some(Self::LiteMcpSocket),
+            (ToolProtocol::LiteMcp, SourceKind::Stdio) => Some(Self::LiteMcpProgram),
+            (ToolProtocol::Mcp, SourceKind::WebSocket)
+            | (_, SourceKind::Endpoint | SourceKind::Builtin) => None,
+        }
+    }
+
+    /// Settings that lead through the proxy; `secure` is `s` for TLS.
+    fn settings(self, proxy: &FaultProxy, secure: &str) -> ToolServer {
+        let port = proxy.port().to_string();
+        let bridge = ["-c", BRIDGE, &port];
+        let at = |scheme: &str| format!("{scheme}{secure}://127.0.0.1:{port}/mcp");
+        let server = match self {
+            Self::McpHttp => address("t", at("http")),
+            Self::McpProgram => child("t", ("bash".into(), bridge.map(str::to_owned).to_vec())),
+            Self::LiteMcpHttp => litemcp_address("t", at("http")),
+            Self::LiteMcpSocket => litemcp_address("t", at("ws")),
+            Self::LiteMcpProgram => litemcp_program("t", "bash", &bridge),
+        };
+        ToolServer { timeout_ms: TIMEOUT_MS, start_timeout_ms: TIMEOUT_MS, ..server }
+    }
+
+    /// Bytes of answers on a connection after which the answer to a call has begun.
+    fn in_the_midst(self) -> usize {
+        match self {
+            Self::McpHttp => 450,
+            Self::McpProgram => 500,
+            Self::LiteMcpHttp => 300,
+            Self::LiteMcpSocket => 500,
+            Self::LiteMcpProgram => 350,
+        }
+    }
+}
+
+/// How a call came out, in one word of the table, and how often the tool was called by then.
+fn outcome(answer: &Result<ToolOutput, ToolError>, key: &str) -> (Expected, u32) {
+    let Ok(ToolOutput { content, failed: false, .. }) = answer else {
+        return (Expected::Failed, 0);
+    };
+    let [ToolContent::Text(text)] = content.as_slice() else { return (Expected::Damaged, 0) };
+    let parts: Vec<&str> = text.split(' ').collect();
+    let count = parts.get(1).and_then(|count| count.parse().ok());
+    match (parts.as_slice(), count) {
+        ([name, _, filled], Some(count))
+            if *name == key && *filled == "x".repeat(FILLED).as_str() =>
+        {
+            (Expected::Answered, count)
+        }
+        _ => (Expected::Damaged, 0),
+    }
+}
+
+/// Calls while one fault is there, and afterwards. Returns the line of the table, and what is wrong.
+async fn meets(adapter: Adapter, port: u16, row: Row) -> Result<(), String> {
+    let Row { name, fault, expected } = row;
+    let proxy = FaultProxy::before(&format!("http://127.0.0.1:{port}")).await;
+    let settings = adapter.settings(&proxy, "");
+    let (all, process) = sources(std::slice::from_ref(&settings));
+    ready(&all).await;
+    let tool = source(&all, "t");
+    let key = name.replace(' ', "-");
+    let count = async || {
+        let begun = Instant::now();
+        let answer = call(&tool, "count", json!({ "key": key })).await;
+        (outcome(&answer, &key), begun.elapsed(), answer)
+    };
+    let kind = all.inventory(AGENT).sources[0].kind;
+    assert_eq!(Adapter::of(settings.protocol, kind), Some(adapter));
+    let (before, ..) = count().await;
+    // The old connections are gone, unless they are silent, and the source has noticed.
+    let set = async |fault: Fault| {
+        if matches!(fault, Fault::Frozen) {
+            return proxy.set(fault);
+        }
+        proxy.set_and_end(fault).await;
+        if adapter.wire() != Wire::Http {
+            until(&all, "lost", |state| *state != SourceState::Ready).await;
+        }
+    };
+    let nothing_to_hit = matches!(fault, Fault::Frozen) && proxy.open() == 0;
+    set(fault).await;
+    let ((hurt, _), took, answer) = count().await;
+    let was_hit = proxy.hit() > 0 || nothing_to_hit;
+    set(Fault::None).await;
+    let ((after, calls), took_after, answer_after) = count().await;
+    eprintln!(
+        "| {adapter:?} | {name} | {hurt:?} | {} ms | {after:?} | {} ms",
+        took.as_millis(),
+        took_after.as_millis()
+    );
+    let state = states(&all).swap_remove(0).1;
+    let stopping = Instant::now();
+    process.cancel();
+    all.stop().await;
+    let stopped = stopping.elapsed();
+    drop((tool, all));
+    eventually("the end of every connection", async || (proxy.open() == 0).then_some(())).await;
+    let good = before == (Expected::Answered, 1)
+        && was_hit
+        && expected.contains(&hurt)
+        && (after, (2..=3).contains(&calls)) == (Expected::Answered, true)
+        && took.max(took_after) < WITHIN
+        && stopped < STOPPED_WITHIN;
+    if good {
+        return Ok(());
+    }
+    Err(format!(
+        "{name}: {before:?}, hit {was_hit}, {hurt:?} in {took:?} ({:?}), then {after:?} in \
+         {took_after:?} ({:?}), {state:?}, stopped in {stopped:?}",
+        answer.err(),
+        answer_after.err(),
+    ))
+}
+
+/// Hurts the adapter in each way, with a good call before and after each.
+async fn runs(adapter: Adapter) {
+    let Some(behind) = adapter.server().await else { return };
+    let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let (memory, programs) = (peak_memory_bytes(), children());
+    let rows = rows::all(adapter.wire(), adapter.in_the_midst());
+    let met = join_all(rows.into_iter().map(|row| meets(adapter, behind.port(), row))).await;
+    let wrong: Vec<String> = met.into_iter().filter_map(Result::err).collect();
+    assert!(wrong.is_empty(), "{adapter:?}:\n{}", wrong.join("\n"));
+    let needed = peak_memory_bytes() - memory;
+    eprintln!("{adapter:?}: {} KiB for all faults", needed >> 10);
+    assert!(needed < MOST_MEMORY, "{needed} bytes");
+    let alive = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let ended = async || (alive() <= tasks).then_some(());
+    eventually("the end of every task", ended).await;
+    assert_eq!(children(), programs, "no program is left");
+}
+
+/// The process ids of this process's children.
+fn children() -> BTreeSet<u32> {
+    let ours = std::process::id().to_string();
+    let all = std::fs::read_dir("/proc").unwrap();
+    let ids = all.filter_map(|entry| entry.unwrap().file_name().to_str()?.parse::<u32>().ok());
+    let is_ours = |id: &u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+        // Behind the name in brackets: the state, and the parent's id.
+        let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split(' ').nth(2));
+        parent.is_some_and(|parent| parent == ours)
+    };
+    ids.filter(is_ours).collect()
+}
+
+/// The connection is silent from now on, and the server is there, as after a cable was pulled: the
+/// call that finds out is in vain, and soon there is another connection.
+async fn silence_is_noticed(adapter: Adapter) {
+    let behind = adapter.server().await.unwrap();
+    let proxy = FaultProxy::before(&format!("http://127.0.0.1:{}", behind.port())).await;
+    let (all, process) = sources(&[adapter.settings(&proxy, "")]);
+    ready(&all).await;
+    let tool = source(&all, "t");
+    let count = async || call(&tool, "count", json!({"key": "k"})).await;
+    assert_eq!(outcome(&count().await, "k"), (Expected::Answered, 1));
+    proxy.set(Fault::Frozen);
+    let begun = Instant::now();
+    let late = Err(ToolError::Timeout(Duration::from_millis(TIMEOUT_MS)));
+    assert_eq!(count().await, late);
+    let reconnected = async || (all.inventory(AGENT).sources[0].connections == 2).then_some(());
+    eventually_within(NOTICED_WITHIN, "another connection", reconnected).await;
+    eprintln!("{adapter:?}: another connection after {:?}", begun.elapsed());
+    assert_eq!(outcome(&count().await, "k"), (Expected::Answered, 2));
+    process.cancel();
+    all.stop().await;
+}
+
+#[tokio::test]
+async fn a_connection_that_is_silent_is_replaced() {
+    let all = [Adapter::McpProgram, Adapter::LiteMcpSocket, Adapter::LiteMcpProgram];
+    join_all(all.map(silence_is_noticed)).await;
+}
+
+/// Lets the handshake of TLS fail in each way: an error each time, soon.
+async fn runs_tls(adapter: Adapter) {
+    let proxy = FaultProxy::before("http://127.0.0.1:9").await;
+    for how in [Tls::Untrusted, Tls::Expired, Tls::OtherName, Tls::Plain, Tls::Cut, Tls::Version] {
+        proxy.set(Fault::Tls(how));
+        let begun = Instant::now();
+        let (all, _process) = sources(&[adapter.settings(&proxy, "s")]);
+        until(&all, "failed", |state| matches!(state, SourceState::Failed(_))).await;
+        let answer = call(&source(&all, "t"), "count", json!({"key": "k"})).await;
+        let took = begun.elapsed();
+        eprintln!("| {adapter:?} | TLS {how:?} | {answer:?} | {} ms", took.as_millis());
+        assert!(matches!(answer, Err(ToolError::Unavailable(_))), "{how:?}: {answer:?}");
+        assert!(took < Duration::from_millis(2 * TIMEOUT_MS) && proxy.hit() > 0, "{how:?}");
+        all.stop().await;
+    }
+}
+
+macro_rules! gauntlet {
+    ($($name:ident: $adapter:ident;)+) => {$(
+        #[tokio::test]
+        async fn $name() {
+            runs(Adapter::$adapter).await;
+        }
+    )+};
+}
+
+gauntlet! {
+    mcp_over_http: McpHttp;
+    mcp_as_a_program: McpProgram;
+    litemcp_over_http: LiteMcpHttp;
+    litemcp_over_a_socket: LiteMcpSocket;
+    litemcp_as_a_program: LiteMcpProgram;
+}
+
+#[tokio::test]
+async fn tls() {
+    for adapter in [Adapter::McpHttp, Adapter::LiteMcpHttp, Adapter::LiteMcpSocket] {
+        runs_tls(adapter).await;
+    }
+}

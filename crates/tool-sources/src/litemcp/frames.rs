@@ -73,7 +73,9 @@ impl Decoder for Frames {
         }
         let rest = bytes.split();
         self.searched = 0;
-        let text = String::from_utf8_lossy(&rest);
+        // A part of an end mark is none of the message, nor of its length.
+        let begun = rest.iter().rev().take_while(|b| **b == b'\n').count();
+        let text = String::from_utf8_lossy(&rest[..rest.len() - begun]);
         Ok((!text.trim().is_empty()).then(|| text.into_owned()))
     }
 }
@@ -124,6 +126,8 @@ mod tests {
         // The end mark comes in pieces.
         assert_eq!(read(&[b"1234567890\n", b"\n", b"\n"], 10).unwrap().len(), 1);
         assert_eq!(read(&[b"1234567890\n\n", b"\n1"], 10).unwrap().len(), 2);
+        // It does not come whole.
+        assert_eq!(read(&[b"1234567890\n\n"], 10).unwrap(), ["1234567890"]);
     }
 
     proptest! {

@@ -44,7 +44,10 @@ async fn meets(place: Arc<Place>, row: Row) -> Result<(), String> {
         (kept, begun.elapsed())
     };
     let (before, _) = keep(0).await;
-    proxy.set(fault);
+    match fault {
+        Fault::Frozen => proxy.set(fault),
+        fault => proxy.set_and_end(fault).await,
+    }
     let (hurt, took) = keep(2).await;
     let outcome = match &hurt {
         Ok(StoreOutcome::Kept) => Expected::Answered,
@@ -52,7 +55,7 @@ async fn meets(place: Arc<Place>, row: Row) -> Result<(), String> {
         Err(_) => Expected::Failed,
     };
     let hit = proxy.hit();
-    proxy.set(Fault::None);
+    proxy.set_and_end(Fault::None).await;
     let there = count(&direct, &session_id).await;
     let (after, took_after) = keep(there).await;
     eprintln!(

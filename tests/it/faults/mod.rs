@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use hearken::config::Config;
 use hearken_proto::device::ListenMode;
-use hearken_test_support::eventually;
 use hearken_test_support::fault_proxy::rows::{self, Expected, Row};
 use hearken_test_support::fault_proxy::{Fault, FaultProxy, Tls};
 use hearken_test_support::peers::peak_memory_bytes;
@@ -111,7 +110,7 @@ async fn runs(adapter: Adapter) {
     assert!(wrong.is_empty(), "{adapter:?}:\n{}", wrong.join("\n"));
     drop(person);
     server.stop().await;
-    eventually("the end of every connection", async || (proxy.open() == 0).then_some(())).await;
+    proxy.until_closed().await;
 }
 
 /// Lets the handshake of TLS fail in each way: an apology each time, soon.
@@ -125,8 +124,7 @@ async fn runs_tls(adapter: Adapter) {
     };
     let server = TestServer::start(&vendors, tweak).await;
     let mut person = Person::meet(&server.device_url(), 1, ListenMode::Auto).await;
-    let all = [Tls::Untrusted, Tls::Expired, Tls::OtherName, Tls::Plain, Tls::Cut, Tls::Version];
-    for how in all {
+    for how in Tls::ALL {
         proxy.set(Fault::Tls(how));
         let (hurt, took) = turn(&mut person).await;
         eprintln!("| {adapter:?} | TLS {how:?} | {hurt:?} | {} ms", took.as_millis());

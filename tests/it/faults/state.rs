@@ -5,7 +5,6 @@
 use std::time::{Duration, Instant};
 
 use hearken::config::Config;
-use hearken_test_support::eventually;
 use hearken_test_support::fault_proxy::rows::{self, Expected, Row, Wire};
 use hearken_test_support::fault_proxy::{Fault, FaultProxy, Tls};
 use hearken_test_support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat};
@@ -124,16 +123,14 @@ async fn state_server() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     gauntlet.server.stop().await;
-    eventually("the end of every connection", async || (gauntlet.proxy.open() == 0).then_some(()))
-        .await;
+    gauntlet.proxy.until_closed().await;
 }
 
 #[tokio::test]
 async fn state_server_tls() {
     let secure = |proxy: &FaultProxy| proxy.url().replacen("http://", "https://", 1);
     let mut gauntlet = Gauntlet::start(secure).await;
-    let all = [Tls::Untrusted, Tls::Expired, Tls::OtherName, Tls::Plain, Tls::Cut, Tls::Version];
-    for how in all {
+    for how in Tls::ALL {
         gauntlet.proxy.set(Fault::Tls(how));
         let begun = Instant::now();
         let made = gauntlet.create().await;

@@ -8,7 +8,6 @@ use futures_util::future::join_all;
 use hearken_actors::ports::{Published, Watch};
 use hearken_base::Secret;
 use hearken_cluster::RedisConfig;
-use hearken_test_support::eventually;
 use hearken_test_support::fault_proxy::rows::{self, Row, Wire};
 use hearken_test_support::fault_proxy::{Fault, FaultProxy};
 use hearken_test_support::peers::peak_memory_bytes;
@@ -139,7 +138,7 @@ async fn meets(redis: &Redis, Row { name, fault, .. }: Row) -> Result<(), String
     let missed = used.everywhere;
     let once = heard.windows(2).all(|two| two[0] < two[1]);
     drop(here);
-    eventually("the end of every connection", async || (proxy.open() == 0).then_some(())).await;
+    proxy.until_closed().await;
     if is_everywhere(&before) && missed.is_empty() && once {
         return Ok(());
     }

@@ -149,7 +149,13 @@ impl SqlStore {
             .disable_statement_logging();
         let mut pool = AnyPoolOptions::new().acquire_timeout(waits.acquire);
         pool = match (location.dialect, &location.file) {
-            (Dialect::Postgres, _) => pool.max_connections(SERVER_CONNECTIONS),
+            (Dialect::Postgres, _) => pool
+                .max_connections(SERVER_CONNECTIONS)
+                // The pool's own test has no end on a connection whose server is gone without a
+                // word.
+                .test_before_acquire(false)
+                .before_acquire(|connection, _| Box::pin(answers(connection)))
+                .after_release(|connection, _| Box::pin(answers(connection))),
             (Dialect::Sqlite, Some(_)) => pool.max_connections(FILE_CONNECTIONS),
             // The store in memory exists as long as its one connection.
             (Dialect::Sqlite, None) => {
@@ -158,15 +164,10 @@ impl SqlStore {
         };
         let opening = opening(location, waits);
         let first = opening.clone();
-        let pool = pool
-            .after_connect(move |connection, _| {
-                let first = AssertSqlSafe(first.clone());
-                Box::pin(async move { sqlx::raw_sql(first).execute(connection).await.map(drop) })
-            })
-            // The pool's own test has no end on a connection whose server is gone without a word.
-            .test_before_acquire(false)
-            .before_acquire(|connection, _| Box::pin(answers(connection)))
-            .after_release(|connection, _| Box::pin(answers(connection)));
+        let pool = pool.after_connect(move |connection, _| {
+            let first = AssertSqlSafe(first.clone());
+            Box::pin(async move { sqlx::raw_sql(first).execute(connection).await.map(drop) })
+        });
         Ok(Self {
             pool: pool.connect_lazy_with(options.clone()),
             options,

@@ -9,7 +9,6 @@ use futures_util::future::join_all;
 use hearken_actors::ports::{ChatStore as _, StoreOutcome};
 use hearken_store::SqlStore;
 use hearken_test_support::chat_rows::{id, session, turn};
-use hearken_test_support::eventually;
 use hearken_test_support::fault_proxy::rows::{self, Expected, Row, Wire};
 use hearken_test_support::fault_proxy::{Fault, FaultProxy};
 use hearken_test_support::peers::peak_memory_bytes;
@@ -44,10 +43,7 @@ async fn meets(place: Arc<Place>, row: Row) -> Result<(), String> {
         (kept, begun.elapsed())
     };
     let (before, _) = keep(0).await;
-    match fault {
-        Fault::Frozen => proxy.set(fault),
-        fault => proxy.set_and_end(fault).await,
-    }
+    proxy.set_and_end(fault).await;
     let (hurt, took) = keep(2).await;
     let outcome = match &hurt {
         Ok(StoreOutcome::Kept) => Expected::Answered,
@@ -70,7 +66,7 @@ async fn meets(place: Arc<Place>, row: Row) -> Result<(), String> {
         _ => there == 2 || there == 4,
     };
     tokio::time::timeout(WITHIN, store.shut()).await.expect("the store is shut");
-    eventually("the end of every connection", async || (proxy.open() == 0).then_some(())).await;
+    proxy.until_closed().await;
     let kept = |outcome: &Result<_, _>| matches!(outcome, Ok(StoreOutcome::Kept));
     let good = kept(&before)
         && hit > 0

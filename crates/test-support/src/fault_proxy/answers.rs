@@ -46,6 +46,12 @@ pub enum Tls {
     Version,
 }
 
+impl Tls {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Untrusted, Self::Expired, Self::OtherName, Self::Plain, Self::Cut, Self::Version];
+}
+
 /// An answer with this status, these headers (each ends with CRLF), and a body of JSON.
 pub fn status(status: u16, headers: &str) -> Answer {
     let body = br#"{"error":{"message":"scripted"}}"#;

@@ -148,12 +148,21 @@ impl FaultProxy {
         self.shared.fault.send_replace(fault);
     }
 
-    /// The same; returns when the connections that were open have ended.
+    /// The same; returns when the connections that were open have ended, and at once where they are
+    /// to be frozen.
     pub async fn set_and_end(&self, fault: Fault) {
+        if matches!(fault, Fault::Frozen) {
+            return self.set(fault);
+        }
         let ending = std::mem::take(&mut *self.shared.era.lock().unwrap());
         self.set(fault);
         let ended = async || (Arc::strong_count(&ending) == 1).then_some(());
         eventually("the end of the connections before", ended).await;
+    }
+
+    /// Waits until no connection is open.
+    pub async fn until_closed(&self) {
+        eventually("the end of every connection", async || (self.open() == 0).then_some(())).await;
     }
 
     /// Returns the number of connections that are open.

@@ -164,11 +164,9 @@ async fn meets(adapter: Adapter, port: u16, row: Row) -> Result<(), String> {
     let (before, ..) = count().await;
     // The old connections are gone, unless they are silent, and the source has noticed.
     let set = async |fault: Fault| {
-        if matches!(fault, Fault::Frozen) {
-            return proxy.set(fault);
-        }
+        let frozen = matches!(fault, Fault::Frozen);
         proxy.set_and_end(fault).await;
-        if adapter.wire() != Wire::Http {
+        if !frozen && adapter.wire() != Wire::Http {
             until(&all, "lost", |state| *state != SourceState::Ready).await;
         }
     };
@@ -189,7 +187,7 @@ async fn meets(adapter: Adapter, port: u16, row: Row) -> Result<(), String> {
     all.stop().await;
     let stopped = stopping.elapsed();
     drop((tool, all));
-    eventually("the end of every connection", async || (proxy.open() == 0).then_some(())).await;
+    proxy.until_closed().await;
     let good = before == (Expected::Answered, 1)
         && was_hit
         && expected.contains(&hurt)
@@ -270,7 +268,7 @@ async fn a_connection_that_is_silent_is_replaced() {
 /// Lets the handshake of TLS fail in each way: an error each time, soon.
 async fn runs_tls(adapter: Adapter) {
     let proxy = FaultProxy::before("http://127.0.0.1:9").await;
-    for how in [Tls::Untrusted, Tls::Expired, Tls::OtherName, Tls::Plain, Tls::Cut, Tls::Version] {
+    for how in Tls::ALL {
         proxy.set(Fault::Tls(how));
         let begun = Instant::now();
         let (all, _process) = sources(&[adapter.settings(&proxy, "s")]);

@@ -27,7 +27,7 @@ const WARM_UP_RETRY: Duration = Duration::from_secs(15);
 /// Interval at which the engines are checked for readiness.
 const ENGINES_EVERY: Duration = Duration::from_millis(200);
 
-/// Starts the periodic tasks of the frontends: removes expired sessions, purges deleted chat
+/// Starts the periodic tasks of the frontends: observes stored fences once, removes expired sessions, purges deleted chat
 /// sessions, publishes what was left unpublished, and applies changed settings of the store.
 pub(super) fn spawn_periodic(services: &Services) -> Vec<JoinHandle<()>> {
     let texts = &services.clients.service;
@@ -37,7 +37,10 @@ pub(super) fn spawn_periodic(services: &Services) -> Vec<JoinHandle<()>> {
     let settings = Arc::clone(&services.admin.settings);
     vec![
         tokio::spawn(async move { sessions.keep_sweeping(every).await }),
-        tokio::spawn(async move { chats.keep_purging().await }),
+        tokio::spawn(async move {
+            chats.observe_fences().await;
+            chats.keep_purging().await;
+        }),
         tokio::spawn(async move { events.keep_publishing().await }),
         tokio::spawn(async move { museum.keep_sweeping().await }),
         tokio::spawn(async move { settings.follow_store().await }),

@@ -214,6 +214,7 @@ mod tests {
         assert!(!answers_challenge(&[7; 32], "another", &hex));
         assert!(!answers_challenge(&[7; 32], "challenge", "zz"));
         assert!(!answers_challenge(&[7; 32], "challenge", ""));
+        assert!(!answers_challenge(&[7; 32], "challenge", &format!("{hex}0")), "half a byte");
         assert!(same("abc", "abc") && !same("abc", "abd") && !same("", "a"));
     }
 

@@ -112,5 +112,9 @@ mod tests {
         fs::write(folder.path().join("secret"), " \n").unwrap();
         let told = load_or_create(folder.path(), "secret").unwrap_err().to_string();
         assert!(told.ends_with("is empty: delete it to have a new secret created"), "{told}");
+        // Neither a folder in its place nor a name without room for its draft is tried for ever.
+        fs::create_dir(folder.path().join("admin_token")).unwrap();
+        load_or_create(folder.path(), "admin_token").unwrap_err();
+        load_or_create(folder.path(), &"s".repeat(250)).unwrap_err();
     }
 }

@@ -253,7 +253,7 @@ fn dependencies(folder: &str) -> Vec<String> {
 #[test]
 fn crates_depend_one_way() {
     const CORE: [&str; 3] = ["proto", "actors", "base"];
-    let allowed: [(&str, &[&str]); 13] = [
+    let allowed: [(&str, &[&str]); 14] = [
         ("proto", &[]),
         ("actors", &["proto"]),
         ("crates/base", &["proto", "actors"]),
@@ -265,6 +265,7 @@ fn crates_depend_one_way() {
         ("crates/tool-sources", &["proto", "actors", "base", "store"]),
         ("crates/mock-services", &["proto", "actors", "base", "engines", "virtual-device"]),
         ("crates/state-server", &["proto"]),
+        ("crates/simulation", &["proto", "actors", "base", "cluster", "store"]),
         (TEST_SUPPORT, &["proto", "actors", "engines", "tool-sources", "state-server"]),
         ("tests/fuzz", &["proto", "actors", "engines", "providers", "store", "tool-sources"]),
     ];

@@ -136,6 +136,9 @@ impl ChatService {
             fence: lock.fence,
         };
         let answered = self.answer_in_time(pending, &inputs, &lock, request_record).await;
+        if matches!(answered, Err(ChatError::Overtaken)) {
+            self.observe_fences().await;
+        }
         if let Some(state_tools) = &inputs.state_tools {
             state_tools.settled().await;
         }
@@ -175,6 +178,15 @@ impl ChatService {
     pub(super) async fn lock(&self, id: &SessionId) -> Result<SessionLock, ChatError> {
         let lock = self.locks.lock(id.as_str(), self.settings.get().lock_wait).await?;
         lock.ok_or(ChatError::Busy)
+    }
+
+    /// Makes fences of later locks greater than all stored ones. Needed at the start, and where the
+    /// store refuses a fence: the clock may have been set back since.
+    pub async fn observe_fences(&self) {
+        match self.store.last_fence().await {
+            Ok(fence) => self.locks.observe(fence),
+            Err(error) => tracing::warn!(error, "cannot read the last fence of the store"),
+        }
     }
 
     /// Looks up the request by its idempotency key.

@@ -191,6 +191,9 @@ pub trait ChatStore: Send + Sync {
     /// Stores a turn with its event atomically, and marks the session as used.
     async fn keep_turn(&self, turn: &KeptTurn) -> Result<StoreOutcome, BoxError>;
 
+    /// Returns the greatest fencing number under which anything was stored; 0 if there is none.
+    async fn last_fence(&self) -> Result<i64, BoxError>;
+
     /// Returns the stored state of the request with this key. The last 256 keys of a session are
     /// stored.
     async fn request(&self, id: &SessionId, key: &str) -> Result<Option<KnownRequest>, BoxError>;

@@ -16,6 +16,11 @@ pub trait SessionLocks: Send + Sync {
         session: &str,
         wait: Duration,
     ) -> BoxFuture<'static, Result<Option<SessionLock>, BoxError>>;
+
+    /// Makes later fences of this instance greater than `fence`, which the store knows. Fences follow
+    /// the time of day: without this, a clock that was set back would issue fences that the store
+    /// refuses.
+    fn observe(&self, fence: i64);
 }
 
 /// Lock of a session, released when dropped.

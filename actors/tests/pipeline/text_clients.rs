@@ -414,6 +414,8 @@ impl SessionLocks for Free {
         let lost = CancellationToken::new();
         Box::pin(async { Ok(Some(SessionLock { fence: 1, lost, held: Box::new(()) })) })
     }
+
+    fn observe(&self, _: i64) {}
 }
 
 #[actix::test]

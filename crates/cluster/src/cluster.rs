@@ -19,7 +19,7 @@ use super::limit::SharedLimit;
 use super::presence::Presence;
 use super::remote_tool_clients::SharedToolClients;
 use super::rpc::{NoAnswer, Rpc};
-use super::shared::Subscriber;
+use super::shared::{OpenStream, Subscriber};
 use super::{LocalBus, LocalLocks, RedisBus, RedisLocks, Shared, SharedCache};
 use crate::config::RedisConfig;
 use crate::rate_limit::{LocalLimit, RateLimit};
@@ -82,7 +82,28 @@ impl Cluster {
         if config.url.is_empty() {
             return Ok(Self::alone());
         }
-        let shared = Shared::new(config, process.clone()).map_err(ClusterError)?;
+        Self::join(config, None, process)
+    }
+
+    /// Does the same as [`Cluster::start`] over streams that `open_stream` opens, in place of the
+    /// network.
+    ///
+    /// # Errors
+    /// The address cannot be parsed.
+    pub fn start_over(
+        config: &RedisConfig,
+        open_stream: OpenStream,
+        process: &CancellationToken,
+    ) -> Result<Self, ClusterError> {
+        Self::join(config, Some(open_stream), process)
+    }
+
+    fn join(
+        config: &RedisConfig,
+        open_stream: Option<OpenStream>,
+        process: &CancellationToken,
+    ) -> Result<Self, ClusterError> {
+        let shared = Shared::new(config, open_stream, process.clone()).map_err(ClusterError)?;
         let (events, rpc) = (RedisBus::new(shared.clone()), Rpc::new(shared.clone()));
         let (sender, changed) = mpsc::channel(CHANGES);
         let tool_clients: Subscriber = Box::new(move |instance| {

@@ -4,9 +4,11 @@
 //! - One task reads the streams and hands events to the watchers of this instance. The same task
 //!   starts new watches, to leave no gap between stored events and new ones.
 //! - While Redis is lost, events go to the watchers of this instance at once, and to the other
-//!   instances when Redis is back.
+//!   instances when Redis is back. Then two instances may have told their events in another order.
+//! - A Redis that comes back without its data ends the watches: nobody knows what was lost.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -32,6 +34,8 @@ const SESSIONS_AT_ONCE: usize = 32;
 const MAX_UNSENT: usize = 10_000;
 /// Most waiting events that are sent at once.
 const SENT_AT_ONCE: usize = 100;
+/// Most sessions whose streams are compared at once, after Redis was lost.
+const COMPARED_AT_ONCE: usize = 1_000;
 /// Capacity of the queue of requests to watch. Beyond, they wait.
 const WATCHES: usize = 64;
 /// Interval of the clean-up of sessions without watchers.
@@ -72,7 +76,8 @@ impl RedisBus {
             wake: Notify::new(),
             unsent: Mutex::default(),
         }));
-        let reader = Reader { bus: bus.clone(), read_to: HashMap::new() };
+        let reader =
+            Reader { bus: bus.clone(), read_to: HashMap::new(), was_lost: true, data: None };
         shared.spawn(reader.run(wanted));
         bus
     }
@@ -172,7 +177,38 @@ impl EventBus for RedisBus {
 struct Reader {
     bus: RedisBus,
     /// Last entry that was read of each session's stream.
-    read_to: HashMap<SessionId, String>,
+    read_to: HashMap<SessionId, ReadTo>,
+    /// Redis was lost, or not yet there: its streams may be others since.
+    was_lost: bool,
+    /// Name of Redis's data when it was last there.
+    data: Option<String>,
+}
+
+/// Place in a stream.
+#[derive(Debug, Clone, Copy)]
+struct ReadTo {
+    id: EntryId,
+    /// Set where the clock of this instance stands in for an entry, because Redis was lost.
+    guessed: bool,
+}
+
+/// Id of a stream's entry: milliseconds since 1970, and a number within them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct EntryId(u64, u64);
+
+impl EntryId {
+    const FIRST: Self = Self(0, 0);
+
+    fn parse(text: &str) -> Option<Self> {
+        let (ms, number) = text.split_once('-')?;
+        Some(Self(ms.parse().ok()?, number.parse().ok()?))
+    }
+}
+
+impl fmt::Display for EntryId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.0, self.1)
+    }
 }
 
 impl Reader {
@@ -186,7 +222,10 @@ impl Reader {
                 () = self.bus.0.wake.notified() => {}
                 changed = up.changed() => match changed {
                     // Announcements were missed while Redis was lost.
-                    Ok(()) => self.bus.announced().extend(self.read_to.keys().cloned()),
+                    Ok(()) => {
+                        self.was_lost = true;
+                        self.bus.announced().extend(self.read_to.keys().cloned());
+                    }
                     Err(_) => return,
                 },
                 _ = ticks.tick() => self.forget(),
@@ -196,6 +235,9 @@ impl Reader {
                 watches.push(next);
             }
             self.send_queued().await;
+            if self.was_lost && self.bus.0.shared.is_up() {
+                self.was_lost = self.compare().await.is_err();
+            }
             self.read(&watches).await;
             for Wanted { session, after, reply } in watches {
                 let watch = self.bus.0.mirror.watch_now(&session, after.as_deref());
@@ -215,6 +257,54 @@ impl Reader {
             }
             watched
         });
+    }
+
+    /// Compares Redis with what was read before it was lost. Where it has lost its data, or the end
+    /// of a stream, watches end: events may have been lost that no watcher was told of.
+    async fn compare(&mut self) -> Result<(), RedisUnavailable> {
+        let (name, key) = (uuid::Uuid::new_v4().to_string(), self.bus.0.shared.key("data"));
+        let mut pipe = redis::pipe();
+        pipe.cmd("SET").arg(&key).arg(name).arg("NX").ignore().get(&key);
+        let pipe = &pipe;
+        let asking = |mut redis| async move { pipe.query_async(&mut redis).await };
+        let (data,): (String,) = self.bus.0.shared.run(asking).await?;
+        let before = self.data.replace(data);
+        if before.is_some() && before != self.data {
+            tracing::warn!("redis came back without its data: watches of events end");
+            for (session, _) in self.read_to.drain() {
+                self.bus.0.mirror.forget(&session);
+            }
+        }
+        let sessions: Vec<SessionId> = self.read_to.keys().cloned().collect();
+        for sessions in sessions.chunks(COMPARED_AT_ONCE) {
+            let mut pipe = redis::pipe();
+            for session in sessions {
+                pipe.xrevrange_count(self.bus.stream(session), "+", "-", 1);
+            }
+            let pipe = &pipe;
+            let asking = |mut redis| async move { pipe.query_async(&mut redis).await };
+            let last: Vec<StreamRangeReply> = self.bus.0.shared.run(asking).await?;
+            for (session, last) in sessions.iter().zip(last) {
+                let last = last.ids.first().and_then(|entry| EntryId::parse(&entry.id));
+                self.compare_one(session, last.unwrap_or(EntryId::FIRST));
+            }
+        }
+        Ok(())
+    }
+
+    fn compare_one(&mut self, session: &SessionId, last: EntryId) {
+        let Some(read) = self.read_to.get_mut(session) else { return };
+        if last >= read.id {
+            return;
+        }
+        if read.guessed {
+            // The clock of Redis is behind ours.
+            read.id = last;
+        } else {
+            tracing::warn!(%session, "redis came back without the events of a session");
+            self.read_to.remove(session);
+            self.bus.0.mirror.forget(session);
+        }
     }
 
     /// Sends the queued events to Redis, after it was lost.
@@ -275,9 +365,8 @@ impl Reader {
         for session in sessions {
             let stream = self.bus.stream(session);
             match self.read_to.get(session) {
-                Some(read) => {
-                    let count = READ_AT_ONCE;
-                    pipe.xrange_count(stream, format!("({read}"), "+", count);
+                Some(ReadTo { id, .. }) => {
+                    pipe.xrange_count(stream, format!("({id}"), "+", READ_AT_ONCE);
                 }
                 None => {
                     pipe.xrange_all(stream);
@@ -305,18 +394,19 @@ impl Reader {
             self.bus.announced().insert(session.clone());
             self.bus.0.wake.notify_one();
         }
-        let last = entries.last().map(|entry| entry.id.clone());
-        if let Some(last) = last.or_else(|| (!known).then(|| "0-0".to_owned())) {
-            self.read_to.insert(session, last);
+        let last = entries.last().and_then(|entry| EntryId::parse(&entry.id));
+        if let Some(id) = last.or_else(|| (!known).then_some(EntryId::FIRST)) {
+            self.read_to.insert(session, ReadTo { id, guessed: false });
         }
     }
 
     /// Postpones the reading of sessions until Redis is back. A watch that starts meanwhile gets
     /// the events that other instances publish from now on.
     fn read_later(&mut self, sessions: Vec<SessionId>) {
-        let now = format!("{}-0", Timestamp::now().as_millisecond());
+        let now = u64::try_from(Timestamp::now().as_millisecond()).unwrap_or_default();
+        let now = ReadTo { id: EntryId(now, 0), guessed: true };
         for session in sessions {
-            self.read_to.entry(session.clone()).or_insert_with(|| now.clone());
+            self.read_to.entry(session.clone()).or_insert(now);
             self.bus.announced().insert(session);
         }
     }

@@ -28,4 +28,4 @@ pub use events::RedisBus;
 pub use local::{LocalBus, LocalLocks};
 pub use locks::RedisLocks;
 pub use rate_limit::{LocalLimit, RateLimit};
-pub use shared::{RedisUnavailable, Shared};
+pub use shared::{OpenStream, RedisStream, RedisUnavailable, Shared};

@@ -166,9 +166,9 @@ impl LocalLocks {
         Self::default()
     }
 
-    /// Makes later fences greater than this one, which another instance may have issued.
-    pub(super) fn observe_fence(&self, fence: i64) {
-        self.last_fence.fetch_max(fence, Ordering::Relaxed);
+    /// Returns the last fence that was issued or observed.
+    pub(super) fn last_fence(&self) -> i64 {
+        self.last_fence.load(Ordering::Relaxed)
     }
 
     fn lock_for(&self, session: &str) -> Arc<tokio::sync::Mutex<()>> {
@@ -187,9 +187,9 @@ impl LocalLocks {
 /// since 1970, or the last fence plus one.
 fn next_fence(last: &AtomicI64) -> i64 {
     let now = Timestamp::now().as_microsecond();
-    let next = |last: i64| Some(now.max(last + 1));
+    let next = |last: i64| Some(now.max(last.saturating_add(1)));
     let before = last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
-    now.max(before.unwrap_or_default() + 1)
+    now.max(before.unwrap_or_default().saturating_add(1))
 }
 
 impl SessionLocks for LocalLocks {
@@ -206,6 +206,10 @@ impl SessionLocks for LocalLocks {
             let (fence, lost) = (next_fence(&last), CancellationToken::new());
             Ok(Some(SessionLock { fence, lost, held: Box::new(held) }))
         })
+    }
+
+    fn observe(&self, fence: i64) {
+        self.last_fence.fetch_max(fence, Ordering::Relaxed);
     }
 }
 

@@ -75,7 +75,8 @@ impl RedisLocks {
     async fn take(&self, lease: &Lease, until: Instant) -> Result<Option<i64>, RedisUnavailable> {
         loop {
             // Lua numbers represent microseconds since 1970 exactly until the year 2255.
-            let now = Timestamp::now().as_microsecond();
+            let least =
+                Timestamp::now().as_microsecond().max(self.local.last_fence().saturating_add(1));
             let taken: Option<i64> = self
                 .shared
                 .run(|mut redis| async move {
@@ -83,7 +84,7 @@ impl RedisLocks {
                         .key(self.shared.key("fence"))
                         .arg(&lease.token)
                         .arg(millis(LEASE))
-                        .arg(now)
+                        .arg(least)
                         .invoke_async(&mut redis)
                         .await
                 })
@@ -126,7 +127,7 @@ impl SessionLocks for RedisLocks {
                 // Without Redis, the lock within this instance is the only one.
                 Err(RedisUnavailable) => return Ok(Some(lock)),
             };
-            locks.local.observe_fence(fence);
+            locks.observe(fence);
             lock.fence = fence;
             let (given_up, lease) = (CancellationToken::new(), acquiring.taken());
             let dropped = given_up.clone().drop_guard();
@@ -137,6 +138,10 @@ impl SessionLocks for RedisLocks {
             });
             Ok(Some(lock))
         })
+    }
+
+    fn observe(&self, fence: i64) {
+        self.local.observe(fence);
     }
 }
 

@@ -9,8 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
 use metrics::{Unit, describe_gauge, gauge};
-use redis::aio::{MultiplexedConnection, PubSub};
+use redis::aio::{AsyncStream, MultiplexedConnection, PubSub};
 use redis::{AsyncConnectionConfig, Client, ErrorKind, RedisError, RedisResult, ServerErrorKind};
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -41,12 +42,21 @@ pub struct RedisUnavailable;
 /// Function that receives the messages of a channel. It must not block.
 pub(super) type Subscriber = Box<dyn Fn(String) + Send + Sync>;
 
+/// Byte stream to Redis.
+pub type RedisStream = std::pin::Pin<Box<dyn AsyncStream + Send + Sync>>;
+
+/// Function that opens a byte stream to Redis, in place of the network.
+pub type OpenStream =
+    Arc<dyn Fn() -> BoxFuture<'static, std::io::Result<RedisStream>> + Send + Sync>;
+
 /// Connection to Redis. Clones share it.
 #[derive(Clone)]
 pub struct Shared(Arc<Inner>);
 
 struct Inner {
     client: Client,
+    /// `None` for the network.
+    open_stream: Option<OpenStream>,
     prefix: String,
     instance: String,
     within: Duration,
@@ -61,11 +71,16 @@ impl Shared {
     ///
     /// # Errors
     /// The address cannot be parsed.
-    pub fn new(config: &RedisConfig, process: CancellationToken) -> RedisResult<Self> {
+    pub fn new(
+        config: &RedisConfig,
+        open_stream: Option<OpenStream>,
+        process: CancellationToken,
+    ) -> RedisResult<Self> {
         describe_gauge!(UP, Unit::Count, "1 while the Redis that instances share is up");
         gauge!(UP).set(0.0);
         Ok(Self(Arc::new(Inner {
             client: Client::open(config.url.expose())?,
+            open_stream,
             prefix: config.prefix.clone(),
             instance: uuid::Uuid::new_v4().simple().to_string(),
             within: Duration::from_millis(config.timeout_ms),
@@ -213,14 +228,9 @@ impl Shared {
         subscribers: &HashMap<String, Subscriber>,
     ) -> Result<(MultiplexedConnection, PubSub), String> {
         let connecting = async {
-            let config = AsyncConnectionConfig::new()
-                .set_response_timeout(Some(self.0.within))
-                .set_connection_timeout(Some(self.0.within * TO_CONNECT));
-            let client = &self.0.client;
-            let mut connection =
-                client.get_multiplexed_async_connection_with_config(&config).await?;
+            let mut connection = self.open().await?;
             redis::cmd("PING").query_async::<()>(&mut connection).await?;
-            let mut pubsub = client.get_async_pubsub().await?;
+            let mut pubsub = self.open_pubsub().await?;
             for channel in subscribers.keys() {
                 pubsub.subscribe(channel).await?;
             }
@@ -231,6 +241,27 @@ impl Shared {
             Ok(Err(error)) => Err(error.category().to_owned()),
             Err(_) => Err("redis does not answer".into()),
         }
+    }
+
+    async fn open(&self) -> RedisResult<MultiplexedConnection> {
+        let Inner { client, open_stream, within, .. } = &*self.0;
+        let config = AsyncConnectionConfig::new()
+            .set_response_timeout(Some(*within))
+            .set_connection_timeout(Some(*within * TO_CONNECT));
+        let Some(open_stream) = open_stream else {
+            return client.get_multiplexed_async_connection_with_config(&config).await;
+        };
+        let (info, stream) = (client.get_connection_info().redis_settings(), open_stream().await?);
+        let (connection, work) =
+            MultiplexedConnection::new_with_config(info, stream, config).await?;
+        self.spawn(work);
+        Ok(connection)
+    }
+
+    async fn open_pubsub(&self) -> RedisResult<PubSub> {
+        let Inner { client, open_stream, .. } = &*self.0;
+        let Some(open_stream) = open_stream else { return client.get_async_pubsub().await };
+        PubSub::new(client.get_connection_info().redis_settings(), open_stream().await?).await
     }
 
     /// Passes messages to their subscribers until Redis is lost. Returns the cause.

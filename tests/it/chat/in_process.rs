@@ -166,6 +166,10 @@ impl SessionLocks for OddLocks {
             Ok(Some(lock))
         })
     }
+
+    fn observe(&self, fence: i64) {
+        self.locks.observe(fence);
+    }
 }
 
 /// A chat service with one session, in whose world is a goblin of 13 hit points.

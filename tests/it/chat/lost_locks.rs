@@ -3,15 +3,20 @@
 //! loses no lock; `fleet` has real ones. Not for the odd event itself, of which only the end is
 //! checked.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use hearken_actors::chat::ChatService;
+use hearken_actors::chat::turns::RequestOptions;
 use hearken_actors::ports::{ChatMessage, Watch};
 use hearken_actors::testkit::LlmAct;
 use hearken_actors::testkit::ten_turns::{Conversation, TurnSeen, assert_undisturbed, ten_turns};
+use hearken_cluster::LocalLocks;
 use hearken_proto::fault::Fault;
 use hearken_test_support::eventually;
-use serde_json::Value;
+use jiff::Timestamp;
+use serde_json::{Value, json};
 
 use super::in_process::{ChatInProcess, HIT};
 
@@ -108,6 +113,24 @@ async fn when_it_is_kept(chat: &ChatInProcess) {
     chat.locks.fence.store(OLD, Ordering::Relaxed);
     is_overtaken(chat).await;
     chat.locks.fence.store(0, Ordering::Relaxed);
+}
+
+/// The clock was ahead by an hour when the session was used, and has been set back since.
+#[tokio::test]
+async fn a_clock_that_was_set_back_costs_one_message_at_most() {
+    let chat = ChatInProcess::start().await;
+    let ahead = Timestamp::now().as_microsecond() + 3_600_000_000;
+    chat.locks.fence.store(ahead, Ordering::Relaxed);
+    chat.say("from the future", None).await.unwrap();
+    chat.locks.fence.store(0, Ordering::Relaxed);
+    is_overtaken(&chat).await;
+    chat.say("one", None).await.unwrap();
+    // A server that starts knows it before its first message.
+    let next = ChatService { locks: Arc::new(LocalLocks::new()), ..chat.service.clone() };
+    next.observe_fences().await;
+    let request = serde_json::from_value(json!({"message": "two"})).unwrap();
+    next.chat(&chat.id, &request, RequestOptions::default()).await.unwrap();
+    assert!(chat.said().await.iter().any(|line| line.contains("two")));
 }
 
 /// Ten turns in a session in which this came before.

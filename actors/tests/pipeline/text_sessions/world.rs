@@ -111,6 +111,8 @@ impl SessionLocks for Locks {
             Ok(held.map(|held| SessionLock { fence, lost, held: Box::new(held) }))
         })
     }
+
+    fn observe(&self, _: i64) {}
 }
 
 /// A model that does what the last words of a person tell it: `q7 slow`.

@@ -77,6 +77,12 @@ async fn next(watch: &mut Watch) -> String {
     timeout(SOON, watch.events.recv()).await.expect("an event comes").expect("it goes on").id
 }
 
+/// Waits for the end of a watch.
+async fn ends(watch: &mut Watch) {
+    let to_the_end = async { while watch.events.recv().await.is_some() {} };
+    timeout(SOON, to_the_end).await.expect("the watch ends");
+}
+
 fn ids(events: &[Event]) -> Vec<&str> {
     events.iter().map(|event| event.id.as_str()).collect()
 }
@@ -187,6 +193,12 @@ async fn keeps_the_locks_contract(here: &Arc<dyn SessionLocks>, there: &Arc<dyn 
     }
     let fences = fences.lock().unwrap().clone();
     assert!(fences.len() == 20 && fences.is_sorted() && fences.windows(2).all(|f| f[0] != f[1]));
+    // What the store knows of a clock that was ahead is overtaken, by every instance.
+    let ahead = Timestamp::now().as_microsecond() + 3_600_000_000;
+    here.observe(ahead);
+    let first = lock(&**here, "s", SOON).await.unwrap().fence;
+    let second = lock(&**there, "s", SOON).await.unwrap().fence;
+    assert!(ahead < first && first < second, "{ahead} < {first} < {second}");
 }
 
 #[tokio::test]
@@ -248,10 +260,17 @@ async fn without_redis_each_goes_on_alone_and_afterwards_all_know() {
     redis.begin().await;
     one.stands(RedisState::Ok).await;
     two.stands(RedisState::Ok).await;
-    assert_eq!(next(&mut other).await, "meanwhile");
-    assert_eq!(next(&mut other).await, "alone");
-    there.publish(event("s", "after")).await.unwrap();
+    // It came back without its data: who watches begins anew, and is told that events may be
+    // missing where that cannot be known.
     for watch in [&mut own, &mut late, &mut other] {
+        ends(watch).await;
+    }
+    own = watch(&*here, "s", Some("alone")).await;
+    assert_eq!((own.complete, own.missed.len()), (true, 0));
+    other = watch(&*there, "s", Some("before")).await;
+    assert_eq!((other.complete, ids(&other.missed)), (false, vec!["meanwhile", "alone"]));
+    there.publish(event("s", "after")).await.unwrap();
+    for watch in [&mut own, &mut other] {
         assert_eq!(next(watch).await, "after", "once, and nothing in between");
     }
     // The lock that was held all the while is known again.

@@ -250,6 +250,10 @@ impl ChatStore for SqlStore {
         in_time_for_ports(self.restore_chat_snapshot(id, snapshot_id, fence, at, event)).await
     }
 
+    async fn last_fence(&self) -> Result<i64, BoxError> {
+        in_time_for_ports(self.last_chat_fence()).await
+    }
+
     async fn pending_events(
         &self,
         session: Option<&SessionId>,

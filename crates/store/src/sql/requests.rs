@@ -16,6 +16,11 @@ const MAX_KNOWN: i64 = 256;
 const FORGOTTEN_AT_ONCE: i64 = 16;
 
 impl SqlStore {
+    pub(super) async fn last_chat_fence(&self) -> Result<i64, StoreError> {
+        let last = sqlx::query("SELECT COALESCE(MAX(fence), 0) AS fence FROM chat_sessions");
+        Ok(last.fetch_one(self.pool().await?).await?.try_get("fence")?)
+    }
+
     pub(super) async fn known_request(
         &self,
         id: &SessionId,

@@ -16,6 +16,7 @@ on_every_store!(
     a_request_is_answered_once,
     a_request_that_has_begun_is_known_before_its_answer,
     requests_go_back_with_their_dialogue,
+    the_last_fence_is_that_of_any_session,
     the_last_requests_of_a_session_are_known,
 );
 
@@ -47,6 +48,17 @@ async fn a_request_is_answered_once(place: Arc<Place>) {
     assert_eq!(answer(&store, "a", "K\0").await, Some("three".into()));
     assert_eq!(known(&store, "b", "k").await, None, "names are a session's own");
     assert_eq!(store.keep_turn(&named("b", 0, "k", "four")).await.unwrap(), StoreOutcome::Kept);
+}
+
+async fn the_last_fence_is_that_of_any_session(place: Arc<Place>) {
+    let store = open(&place);
+    assert_eq!(store.last_fence().await.unwrap(), 0);
+    for (name, fence) in [("a", 7), ("b", 9), ("c", 8)] {
+        store.create(&session(name), "").await.unwrap();
+        let begun = store.begin_request(&id(name), &key("k"), fence).await.unwrap();
+        assert_eq!(begun, StoreOutcome::Kept);
+    }
+    assert_eq!(store.last_fence().await.unwrap(), 9);
 }
 
 async fn a_request_that_has_begun_is_known_before_its_answer(place: Arc<Place>) {

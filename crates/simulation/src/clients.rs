@@ -1,0 +1,258 @@
+//! The applications: each sends messages to a session, repeats them by their keys, leaves, and
+//! watches events. Not for what comes of it.
+
+use std::time::Duration;
+
+use hearken_actors::chat::turns::RequestOptions;
+use hearken_actors::chat::{Asker, ChatError, ChatPiece};
+use hearken_actors::ports::RequestKey;
+use hearken_proto::chat::{ChatRequest, ChatResponse, Event};
+use hearken_proto::ids::SessionId;
+use serde_json::json;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::fleet::Fleet;
+use crate::instance::Instance;
+use crate::judge::{Judge, Message};
+use crate::plan::Bug;
+
+/// Longest time in which every request ends: waits for a store that is down, the lock, the turn.
+const ENDS_WITHIN: Duration = Duration::from_secs(150);
+/// Most attempts of one message.
+const MOST_ATTEMPTS: usize = 12;
+
+/// What became of an attempt.
+enum Told {
+    Answered(Box<ChatResponse>),
+    /// Nothing is stored.
+    Refused(String),
+    /// It may be stored.
+    Unknown(&'static str),
+    /// A repeated request whose first attempt called tools and has no answer.
+    HasNoAnswer,
+}
+
+/// Someone who talks to the server.
+#[derive(Clone)]
+pub(crate) struct Clients {
+    pub(crate) fleet: Fleet,
+    pub(crate) judge: Judge,
+    pub(crate) bug: Option<Bug>,
+}
+
+impl Clients {
+    /// Makes a session.
+    pub(crate) async fn session(&self) -> SessionId {
+        loop {
+            let (_, instance) = self.fleet.pick().await;
+            let wanted = json!({ "name": "n", "creator_id": "c" });
+            let wanted = serde_json::from_value(wanted).expect("a session can be made of it");
+            tokio::select! {
+                biased;
+                () = instance.life.over() => {}
+                made = instance.service.create(wanted, &Asker::Anybody) => match made {
+                    Ok(session) => return session.id,
+                    Err(_) => sleep(self.judge.pause(50, 2_000)).await,
+                },
+            }
+        }
+    }
+
+    /// Holds a whole conversation: one or two clients, and a watcher.
+    pub(crate) async fn converse(self, conversation: u16, id: SessionId, over: CancellationToken) {
+        let (ready, watched) = oneshot::channel();
+        tokio::spawn(self.clone().watch(conversation, id.clone(), ready, over));
+        // It ends without a word only with the world.
+        watched.await.unwrap_or_default();
+        let second = self.judge.throw(0, 3) == 0;
+        let first = self.talk(conversation, 0, &id);
+        if second {
+            tokio::join!(first, self.talk(conversation, 1, &id));
+        } else {
+            first.await;
+        }
+    }
+
+    async fn talk(&self, conversation: u16, client: u16, id: &SessionId) {
+        for number in 0..self.judge.throw(4, 9) {
+            sleep(self.judge.pause(100, 12_000)).await;
+            let number = u16::try_from(number).unwrap_or_default();
+            let message = Message { conversation, client, number };
+            self.say(id, message, self.judge.throw(0, 10) < 7).await;
+        }
+    }
+
+    /// Says something until its end is known, or cannot be known.
+    pub(crate) async fn say(&self, id: &SessionId, message: Message, keyed: bool) -> bool {
+        for _ in 0..MOST_ATTEMPTS {
+            match self.attempt(id, message, keyed).await {
+                Told::Answered(answered) => {
+                    self.judge.answered(message, &answered.response);
+                    return true;
+                }
+                Told::HasNoAnswer => {
+                    self.judge.unknown(message, "it called tools and has no answer");
+                    return false;
+                }
+                Told::Refused(why) if !keyed => {
+                    self.judge.refused(message, &why);
+                    return false;
+                }
+                Told::Unknown(why) if !keyed => {
+                    self.judge.unknown(message, why);
+                    return false;
+                }
+                Told::Refused(_) | Told::Unknown(_) => sleep(self.judge.pause(50, 4_000)).await,
+            }
+        }
+        self.judge.unknown(message, "too many attempts");
+        false
+    }
+
+    async fn attempt(&self, id: &SessionId, message: Message, keyed: bool) -> Told {
+        let (number, instance) = self.fleet.pick().await;
+        self.judge.asks(message, keyed, number);
+        let patience = match self.judge.throw(0, 10) {
+            0..3 => self.judge.pause(100, 20_000),
+            _ => ENDS_WITHIN,
+        };
+        let mut asking = Box::pin(self.ask(instance.clone(), id.clone(), message, keyed));
+        tokio::select! {
+            biased;
+            () = instance.life.over() => Told::Unknown("the connection was lost"),
+            answered = &mut asking => told(answered),
+            () = sleep(patience) => {
+                if patience == ENDS_WITHIN {
+                    self.judge.wrong(format!("{message} has no end"));
+                }
+                self.judge.left(message);
+                if self.bug == Some(Bug::SwallowedCancel) {
+                    tokio::spawn(asking);
+                }
+                Told::Unknown("its client has left")
+            }
+        }
+    }
+
+    /// Asks one instance; a third of the clients read the answer while it is written.
+    fn ask(
+        &self,
+        instance: Instance,
+        id: SessionId,
+        message: Message,
+        keyed: bool,
+    ) -> impl Future<Output = Result<ChatResponse, ChatError>> + Send + use<> {
+        let text = message.text();
+        let key = keyed.then(|| RequestKey { name: text.clone(), hash: text.clone() });
+        let stream = self.judge.throw(0, 3) == 0;
+        let request = json!({ "message": text, "stream": stream });
+        let request: ChatRequest = serde_json::from_value(request).expect("a message");
+        let judge = self.judge.clone();
+        async move {
+            if !stream {
+                let options = RequestOptions { key, out: None };
+                return instance.service.chat(&id, &request, options).await;
+            }
+            let (out, pieces) = mpsc::channel(2);
+            let options = RequestOptions { key, out: Some(out) };
+            let reading = read(pieces, judge.clone());
+            let (answered, streamed) =
+                tokio::join!(instance.service.chat(&id, &request, options), reading);
+            if let Ok(answered) = &answered
+                && !streamed.is_empty()
+                && streamed.trim() != answered.response.trim()
+            {
+                judge.wrong(format!("{message} was streamed as {streamed:?}: {answered:?}"));
+            }
+            answered
+        }
+    }
+
+    /// Watches the events of a conversation, from one instance after the other.
+    async fn watch(
+        self,
+        conversation: u16,
+        id: SessionId,
+        ready: oneshot::Sender<()>,
+        over: CancellationToken,
+    ) {
+        let (mut ready, mut last) = (Some(ready), None::<String>);
+        let watching = async {
+            loop {
+                let (_, instance) = self.fleet.pick().await;
+                let starting =
+                    timeout(ENDS_WITHIN, instance.service.events.watch(&id, last.as_deref()));
+                let watch = tokio::select! {
+                    biased;
+                    () = instance.life.over() => continue,
+                    watch = starting => watch,
+                };
+                let Ok(watch) = watch else {
+                    self.judge.wrong(format!("a watch of {conversation} does not begin"));
+                    continue;
+                };
+                let Ok(mut watch) = watch else { continue };
+                let knows_last = last.is_some() || ready.is_some();
+                if !watch.complete || !knows_last {
+                    self.judge.gap(conversation);
+                }
+                if let Some(ready) = ready.take() {
+                    // Whoever waited is there until the world ends.
+                    ready.send(()).unwrap_or_default();
+                }
+                for event in watch.missed.drain(..) {
+                    self.told(conversation, &event, !watch.complete);
+                    last = Some(event.id);
+                }
+                // Whoever knows no event yet cannot say where to go on.
+                let stays = sleep(self.judge.pause(1_000, 120_000));
+                tokio::pin!(stays);
+                loop {
+                    let event = tokio::select! {
+                        biased;
+                        () = instance.life.over() => break,
+                        event = watch.events.recv() => event,
+                        () = &mut stays, if last.is_some() => break,
+                    };
+                    let Some(event) = event else { break };
+                    self.told(conversation, &event, false);
+                    last = Some(event.id);
+                }
+            }
+        };
+        over.run_until_cancelled(watching).await;
+    }
+
+    fn told(&self, conversation: u16, event: &Event, again: bool) {
+        let about = event.data.get("message").and_then(|text| Message::in_text(text.as_str()?));
+        if about.is_some_and(|message| message.conversation != conversation) {
+            self.judge.wrong(format!("the watcher of {conversation} is told of {about:?}"));
+        }
+        self.judge.told(conversation, &event.id, about, again);
+    }
+}
+
+/// Reads a streamed answer, slowly at times.
+async fn read(mut pieces: mpsc::Receiver<ChatPiece>, judge: Judge) -> String {
+    let mut text = String::new();
+    while let Some(piece) = pieces.recv().await {
+        if let ChatPiece::Delta(words) = piece {
+            text.push_str(&words);
+        }
+        if judge.throw(0, 10) == 0 {
+            sleep(judge.pause(1, 2_000)).await;
+        }
+    }
+    text
+}
+
+fn told(answered: Result<ChatResponse, ChatError>) -> Told {
+    match answered {
+        Ok(answered) => Told::Answered(Box::new(answered)),
+        Err(ChatError::Store(_)) => Told::Unknown("the store failed"),
+        Err(ChatError::Status(why)) if why.contains("called tools") => Told::HasNoAnswer,
+        Err(error) => Told::Refused(error.to_string()),
+    }
+}

@@ -1,0 +1,111 @@
+//! The randomness and the clock of the process, from the seed: what the libraries ask the system for
+//! (hash maps, ids, jitter, the date) is then the same in each run. Functions of the C library are
+//! replaced by those of the same name here. Not for virtual time, which is tokio's.
+#![allow(unsafe_code, reason = "replaces functions of the C library")]
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+
+use tokio::time::Instant;
+
+/// A day on which the simulations begin, in nanoseconds since 1970.
+const FIRST_DAY: i64 = 1_790_000_000_000_000_000;
+
+static SEED: AtomicU64 = AtomicU64::new(0);
+static SEEDED: AtomicBool = AtomicBool::new(false);
+static THREADS: AtomicU64 = AtomicU64::new(0);
+/// Date and time as last told, in nanoseconds since 1970.
+static DATE: AtomicI64 = AtomicI64::new(0);
+/// Sum of all jumps of the clock, in nanoseconds.
+static JUMPED: AtomicI64 = AtomicI64::new(0);
+
+thread_local! {
+    static STATE: Cell<Option<u64>> = const { Cell::new(None) };
+    static BEGUN: Cell<Option<Instant>> = const { Cell::new(None) };
+}
+
+/// Makes everything random in this process follow from the seed. To be called before anything else.
+pub(crate) fn seed(seed: u64) {
+    SEED.store(seed, Ordering::SeqCst);
+    DATE.store(FIRST_DAY, Ordering::SeqCst);
+    SEEDED.store(true, Ordering::SeqCst);
+}
+
+/// Lets the date follow the virtual time of this thread's runtime from now on.
+pub(crate) fn follow_virtual_time() {
+    BEGUN.set(Some(Instant::now()));
+}
+
+/// Lets the date jump by so many seconds.
+pub(crate) fn jump(seconds: i64) {
+    JUMPED.fetch_add(seconds * 1_000_000_000, Ordering::SeqCst);
+}
+
+/// The next number of this thread (SplitMix64).
+fn next() -> u64 {
+    let state = STATE.get().unwrap_or_else(|| {
+        let thread = THREADS.fetch_add(1, Ordering::SeqCst);
+        SEED.load(Ordering::SeqCst) ^ thread.wrapping_mul(0xd1b5_4a32_d192_ed03)
+    });
+    let state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    STATE.set(Some(state));
+    let mut z = state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// The date, in nanoseconds since 1970.
+fn date() -> i64 {
+    if let Some(begun) = BEGUN.get() {
+        let passed = i64::try_from(begun.elapsed().as_nanos()).unwrap_or(i64::MAX / 4);
+        DATE.store(FIRST_DAY + passed + JUMPED.load(Ordering::SeqCst), Ordering::SeqCst);
+    }
+    DATE.load(Ordering::SeqCst)
+}
+
+/// In place of the C library's `getrandom`.
+///
+/// # Safety
+/// As of the C library's: `buffer` has room for `length` bytes.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn getrandom(
+    buffer: *mut libc::c_void,
+    length: libc::size_t,
+    flags: libc::c_uint,
+) -> libc::ssize_t {
+    if !SEEDED.load(Ordering::SeqCst) {
+        // SAFETY: the arguments are those of the caller.
+        let got = unsafe { libc::syscall(libc::SYS_getrandom, buffer, length, flags) };
+        return libc::ssize_t::try_from(got).unwrap_or(-1);
+    }
+    // SAFETY: the caller gives a buffer of this length.
+    let bytes = unsafe { std::slice::from_raw_parts_mut(buffer.cast::<u8>(), length) };
+    for part in bytes.chunks_mut(8) {
+        part.copy_from_slice(&next().to_ne_bytes()[..part.len()]);
+    }
+    libc::ssize_t::try_from(length).unwrap_or(libc::ssize_t::MAX)
+}
+
+/// In place of the C library's `clock_gettime`: the date is ours, all other clocks the system's.
+///
+/// # Safety
+/// As of the C library's: `time` can be written.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn clock_gettime(
+    clock: libc::clockid_t,
+    time: *mut libc::timespec,
+) -> libc::c_int {
+    if clock != libc::CLOCK_REALTIME || !SEEDED.load(Ordering::SeqCst) {
+        // SAFETY: the arguments are those of the caller.
+        let done = unsafe { libc::syscall(libc::SYS_clock_gettime, clock, time) };
+        return libc::c_int::try_from(done).unwrap_or(-1);
+    }
+    let date = date();
+    // SAFETY: the caller gives a time that can be written.
+    unsafe {
+        (*time).tv_sec = date / 1_000_000_000;
+        (*time).tv_nsec = date % 1_000_000_000;
+    }
+    0
+}

@@ -1,0 +1,148 @@
+//! The instances of a world, and the faults that befall them and what they share. Not for the
+//! clients.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use crate::determinism;
+use crate::instance::{Instance, Surroundings};
+use crate::plan::Plan;
+use crate::redis::{Link, Mischief};
+use crate::store::Weather;
+
+/// An hour, in seconds.
+const HOUR: i64 = 3_600;
+
+/// All instances. Clones share them.
+#[derive(Clone)]
+pub(crate) struct Fleet {
+    around: Surroundings,
+    places: Arc<Mutex<Places>>,
+}
+
+struct Places {
+    instances: Vec<Option<(usize, Instance)>>,
+    /// Number of the next instance.
+    next: usize,
+}
+
+impl Fleet {
+    pub(crate) fn start(around: Surroundings, instances: usize) -> Self {
+        let places = Places { instances: vec![None; instances], next: 0 };
+        let this = Self { around, places: Arc::new(Mutex::new(places)) };
+        (0..instances).for_each(|place| this.fill(place));
+        this
+    }
+
+    fn places(&self) -> MutexGuard<'_, Places> {
+        self.places.lock().expect("nothing panics while it holds the instances")
+    }
+
+    /// Starts an instance where there is none.
+    fn fill(&self, place: usize) {
+        let mut places = self.places();
+        if places.instances[place].is_some() {
+            return;
+        }
+        let number = places.next;
+        places.next += 1;
+        let instance = Instance::start(&self.around, number);
+        places.instances[place] = Some((number, instance));
+        drop(places);
+        self.around.judge.note(&format!("instance {number} starts"));
+    }
+
+    fn take(&self, place: usize) -> Option<(usize, Instance)> {
+        self.places().instances[place].take()
+    }
+
+    fn at(&self, place: usize) -> Option<(usize, Instance)> {
+        self.places().instances[place].clone()
+    }
+
+    /// Returns all that run.
+    pub(crate) fn all(&self) -> Vec<(usize, Instance)> {
+        self.places().instances.iter().flatten().cloned().collect()
+    }
+
+    /// Returns one that runs, as a load balancer chooses it.
+    pub(crate) async fn pick(&self) -> (usize, Instance) {
+        loop {
+            let all = self.all();
+            if !all.is_empty() {
+                return all[self.around.judge.throw(0, all.len())].clone();
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// Makes faults until `calm`; then all is well again.
+    pub(crate) async fn trouble(self, plan: Plan, calm: CancellationToken) {
+        let mut recoveries = JoinSet::new();
+        let judge = self.around.judge.clone();
+        let longest = usize::try_from(plan.fault_every.as_millis()).unwrap_or(usize::MAX / 1_000);
+        let lost_answers = if plan.redis_fails { 2 } else { 0 };
+        self.around.redis.set_mischief(Mischief { lost_answers, doubled: 20 });
+        while calm.run_until_cancelled(sleep(judge.pause(0, longest))).await.is_some() {
+            let (fleet, place) = (self.clone(), judge.throw(0, plan.instances));
+            let lasts = judge.pause(200, 16_000);
+            let kind = judge.throw(0, if plan.redis_fails { 16 } else { 10 });
+            recoveries.spawn(async move { fleet.hurt(kind, place, lasts).await });
+        }
+        self.around.redis.set_mischief(Mischief::default());
+        while recoveries.join_next().await.is_some() {}
+        judge.calm();
+    }
+
+    /// One fault, until it is over.
+    async fn hurt(&self, kind: usize, place: usize, lasts: Duration) {
+        let Surroundings { judge, database, redis, .. } = &self.around;
+        match kind {
+            0..3 => {
+                let Some((number, instance)) = self.take(place) else { return };
+                judge.fault_made(&format!("instance {number} is killed"));
+                instance.kill();
+                sleep(lasts).await;
+                self.fill(place);
+            }
+            3 => {
+                let Some((number, instance)) = self.take(place) else { return };
+                judge.fault_made(&format!("instance {number} is stopped"));
+                instance.stop().await;
+                self.fill(place);
+            }
+            10..14 => {
+                let Some((number, instance)) = self.at(place) else { return };
+                let link = if kind < 12 { Link::Cut } else { Link::Silent };
+                judge.fault_made(&format!("the link of {number} to Redis is {link:?}"));
+                instance.link.send_replace(link);
+                sleep(lasts).await;
+                if !instance.life.is_over() {
+                    instance.link.send_replace(Link::Up);
+                }
+            }
+            14 | 15 => {
+                let forgets = kind == 15;
+                judge.fault_made(&format!("Redis starts anew, without its data: {forgets}"));
+                redis.restart(forgets);
+            }
+            4 => {
+                let seconds = [-HOUR, HOUR, -1, 1][judge.throw(0, 4)];
+                judge.fault_made(&format!("the clock jumps by {seconds} s"));
+                determinism::jump(seconds);
+            }
+            _ => {
+                let all = [Weather::Shaky, Weather::Down, Weather::Deaf, Weather::Full];
+                let weather = all[judge.throw(0, all.len())];
+                judge.fault_made(&format!("the store is {weather:?}"));
+                database.set_weather(weather);
+                sleep(lasts).await;
+                database.set_weather(Weather::Fair);
+            }
+        }
+    }
+}

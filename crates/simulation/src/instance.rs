@@ -1,0 +1,171 @@
+//! One instance of the server: the real chat sessions, events and locks, before a store, a Redis and
+//! a model that may fail. It is killed, stopped and started here. Not for when that happens.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use hearken_actors::chat::{ChatService, ChatSettings, HeldCalls, PublishedEvents};
+use hearken_actors::ports::{
+    BoxError, EventBus, Published, SessionLock, SessionLocks, ToolSource, Watch,
+};
+use hearken_actors::tasks::Tasks;
+use hearken_base::Secret;
+use hearken_cluster::{Cluster, RedisConfig};
+use hearken_proto::chat::Event;
+use hearken_proto::ids::SessionId;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::judge::Judge;
+use crate::life::Life;
+use crate::model::{Marks, Model};
+use crate::plan::Bug;
+use crate::redis::{Link, Redis};
+use crate::store::{Database, RemoteStore};
+
+/// Most messages that an instance answers at once.
+pub(crate) const MOST_AT_ONCE: usize = 8;
+/// Longest time of a message, from its lock on.
+pub(crate) const TURN_LIMIT: Duration = Duration::from_secs(60);
+/// Longest wait for a session's lock.
+pub(crate) const LOCK_WAIT: Duration = Duration::from_secs(10);
+/// How long messages go on after the server was told to stop.
+pub(crate) const GRACE: Duration = Duration::from_secs(8);
+
+/// What instances have in common.
+#[derive(Clone)]
+pub(crate) struct Surroundings {
+    pub(crate) judge: Judge,
+    pub(crate) database: Arc<Database>,
+    pub(crate) redis: Redis,
+    pub(crate) bug: Option<Bug>,
+}
+
+/// A running instance.
+#[derive(Clone)]
+pub(crate) struct Instance {
+    pub(crate) service: ChatService,
+    pub(crate) life: Life,
+    pub(crate) process: CancellationToken,
+    pub(crate) link: watch::Sender<Link>,
+    cluster: Cluster,
+}
+
+impl Instance {
+    pub(crate) fn start(around: &Surroundings, number: usize) -> Self {
+        let Surroundings { judge, database, redis, bug } = around.clone();
+        let (life, process) = (Life::default(), CancellationToken::new());
+        let link = watch::Sender::new(Link::Up);
+        let url = Secret::new("redis://simulated");
+        let config = RedisConfig { url, ..RedisConfig::default() };
+        let streams = redis.streams(link.subscribe());
+        let cluster = Cluster::start_over(&config, streams, &process).expect("an address");
+        let marks: Arc<dyn ToolSource> =
+            Arc::new(Marks { judge: judge.clone(), life: life.clone() });
+        let most = if bug == Some(Bug::UnboundedLane) { 1_000 } else { MOST_AT_ONCE };
+        let events =
+            LivingBus { bus: cluster.events(), life: life.clone(), judge: judge.clone(), bug };
+        let settings = ChatSettings {
+            history: 500,
+            token_budget: 1_000_000,
+            lock_wait: LOCK_WAIT,
+            turn_limit: TURN_LIMIT,
+            ..ChatSettings::default()
+        };
+        let service = ChatService {
+            llm: Arc::new(Model { judge, life: life.clone(), instance: number }),
+            store: Arc::new(RemoteStore { database, life: life.clone() }),
+            state: None,
+            events: Arc::new(events),
+            locks: Arc::new(LivingLocks { locks: cluster.locks(), life: life.clone() }),
+            tools: Arc::new(move |_| vec![Arc::clone(&marks)]),
+            describer: None,
+            now: Arc::new(|| "noon".into()),
+            settings: settings.into(),
+            tasks: Tasks::new(u32::try_from(most).unwrap_or(u32::MAX), GRACE, process.clone()),
+            held: HeldCalls::default(),
+            published: PublishedEvents::default(),
+        };
+        let (background, living, ended) = (service.clone(), life.clone(), process.clone());
+        tokio::spawn(async move {
+            let work = async {
+                background.observe_fences().await;
+                background.keep_publishing().await;
+            };
+            ended.run_until_cancelled(living.within(work)).await;
+        });
+        Self { service, life, process, link, cluster }
+    }
+
+    /// Kills it, as `kill -9` does.
+    pub(crate) fn kill(&self) {
+        self.life.kill();
+        self.link.send_replace(Link::Cut);
+    }
+
+    /// Lets it stop by itself; returns when it has. False if messages still ran at the end.
+    pub(crate) async fn stop(&self) -> bool {
+        self.process.cancel();
+        let drained = self.service.tasks.drain().await;
+        self.cluster.stop().await;
+        self.kill();
+        drained
+    }
+}
+
+/// The events of an instance that may be killed.
+struct LivingBus {
+    bus: Arc<dyn EventBus>,
+    life: Life,
+    judge: Judge,
+    bug: Option<Bug>,
+}
+
+impl EventBus for LivingBus {
+    fn publish(&self, event: Event) -> BoxFuture<'static, Result<Published, BoxError>> {
+        let doubled = self.bug == Some(Bug::DoubledEvent) && self.judge.throw(0, 100) == 0;
+        let again = doubled.then(|| Event { id: format!("{}-2", event.id), ..event.clone() });
+        let (publishing, life) = (self.bus.publish(event), self.life.clone());
+        let again = again.map(|event| self.bus.publish(event));
+        Box::pin(async move {
+            let work = async {
+                if let Some(again) = again {
+                    again.await?;
+                }
+                publishing.await
+            };
+            life.within(work).await
+        })
+    }
+
+    fn watch(
+        &self,
+        session: &SessionId,
+        after: Option<&str>,
+    ) -> BoxFuture<'static, Result<Watch, BoxError>> {
+        let (watching, life) = (self.bus.watch(session, after), self.life.clone());
+        Box::pin(async move { life.within(watching).await })
+    }
+}
+
+/// The locks of an instance that may be killed.
+struct LivingLocks {
+    locks: Arc<dyn SessionLocks>,
+    life: Life,
+}
+
+impl SessionLocks for LivingLocks {
+    fn lock(
+        &self,
+        session: &str,
+        wait: Duration,
+    ) -> BoxFuture<'static, Result<Option<SessionLock>, BoxError>> {
+        let (locking, life) = (self.locks.lock(session, wait), self.life.clone());
+        Box::pin(async move { life.within(locking).await })
+    }
+
+    fn observe(&self, fence: i64) {
+        self.locks.observe(fence);
+    }
+}

@@ -1,0 +1,67 @@
+//! What the seed of a world says: its size, its faults, and the bug that may be planted. Not for
+//! doing any of it.
+
+use std::fmt;
+use std::time::Duration;
+
+/// Defect that is planted to see that it is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Bug {
+    /// The store does not refuse a turn whose lock was overtaken.
+    LostFence,
+    /// A turn that was said to be stored is lost at times.
+    MissingSync,
+    /// An event is published twice at times.
+    DoubledEvent,
+    /// As many requests run as are asked.
+    UnboundedLane,
+    /// A request goes on though its client has left.
+    SwallowedCancel,
+}
+
+/// World of one seed.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub(crate) seed: u64,
+    pub(crate) bug: Option<Bug>,
+    pub(crate) instances: usize,
+    pub(crate) conversations: usize,
+    /// Longest time between two faults.
+    pub(crate) fault_every: Duration,
+    /// Redis, or the links to it, fail, too.
+    pub(crate) redis_fails: bool,
+    /// How often in a thousand the model fails, and how often it falls silent.
+    pub(crate) model_fails: u32,
+    pub(crate) model_hangs: u32,
+}
+
+impl Plan {
+    pub(crate) fn of(seed: u64, bug: Option<Bug>) -> Self {
+        let mut dice = fastrand::Rng::with_seed(seed);
+        let faulty = dice.u32(0..10) > 0;
+        Self {
+            seed,
+            bug,
+            instances: dice.usize(1..=4),
+            conversations: CONVERSATIONS,
+            fault_every: Duration::from_secs(if faulty { dice.u64(2..40) } else { 100_000 }),
+            redis_fails: dice.bool(),
+            model_fails: if faulty { dice.u32(0..80) } else { 0 },
+            model_hangs: if faulty { dice.u32(0..20) } else { 0 },
+        }
+    }
+}
+
+/// Conversations in a world.
+pub(crate) const CONVERSATIONS: usize = 25;
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, instances, conversations, fault_every, .. } = self;
+        write!(
+            f,
+            "seed {seed}: {instances} instances, {conversations} conversations, a fault each {} s or sooner",
+            fault_every.as_secs()
+        )
+    }
+}

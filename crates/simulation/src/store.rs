@@ -1,0 +1,295 @@
+//! The store as an instance sees it: the real one, behind a network that delays, loses what was asked
+//! and loses answers. Not for what is stored.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use hearken_actors::ports::{
+    BoxError, ChatStore, KeptMessage, KeptTurn, KnownRequest, PendingEvent, RequestKey,
+    SessionFilter, SessionPage, StorageUsage, StoreOutcome,
+};
+use hearken_proto::chat::{ChatSession, ChatStatus, Event, Snapshot};
+use hearken_proto::ids::SessionId;
+use hearken_store::SqlStore;
+use jiff::Timestamp;
+use tokio::runtime::Runtime;
+use tokio::time::sleep;
+
+use crate::life::Life;
+use crate::plan::Bug;
+
+/// Longest that a call to a store that does not answer takes, as of the real one.
+const GIVES_UP_AFTER: Duration = Duration::from_secs(4);
+
+/// What goes wrong with the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Weather {
+    /// It answers.
+    #[default]
+    Fair,
+    /// One call in ten fails or takes long.
+    Shaky,
+    /// It cannot be reached.
+    Down,
+    /// It writes, and its answers do not arrive.
+    Deaf,
+    /// It has no room to write; reading works.
+    Full,
+}
+
+/// The database, which all instances share.
+pub(crate) struct Database {
+    pub(crate) store: SqlStore,
+    /// Its own, for its clock is not virtual.
+    runtime: Runtime,
+    weather: Mutex<Weather>,
+    dice: Mutex<fastrand::Rng>,
+    bug: Option<Bug>,
+}
+
+impl Database {
+    pub(crate) fn new(dice: fastrand::Rng, bug: Option<Bug>) -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        let runtime = runtime.expect("a runtime");
+        let entered = runtime.enter();
+        let store = SqlStore::at("sqlite::memory:").expect("a store in memory");
+        drop(entered);
+        Self { store, runtime, weather: Mutex::default(), dice: Mutex::new(dice), bug }
+    }
+
+    pub(crate) fn set_weather(&self, weather: Weather) {
+        *self.weather.lock().expect("nothing panics while it holds it") = weather;
+    }
+
+    /// Waits for this without letting virtual time pass: what the database does is done at once.
+    pub(crate) fn at_once<T: Send>(&self, work: impl Future<Output = T> + Send) -> T {
+        let runtime = &self.runtime;
+        std::thread::scope(|scope| scope.spawn(move || runtime.block_on(work)).join())
+            .expect("the store does not panic")
+    }
+
+    fn throw(&self, from: u64, to: u64) -> u64 {
+        self.dice.lock().expect("nothing panics while it holds it").u64(from..to)
+    }
+
+    fn meets(&self, writes: bool) -> Fate {
+        let weather = *self.weather.lock().expect("nothing panics while it holds it");
+        match weather {
+            Weather::Down => Fate::Lost,
+            Weather::Deaf => Fate::Unanswered,
+            Weather::Full if writes => Fate::Refused,
+            Weather::Shaky => match self.throw(0, 40) {
+                0 => Fate::Lost,
+                1 => Fate::Refused,
+                2 => Fate::Unanswered,
+                3 => Fate::Slow,
+                _ => Fate::Done,
+            },
+            Weather::Fair | Weather::Full => Fate::Done,
+        }
+    }
+}
+
+/// What becomes of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Done,
+    Slow,
+    Refused,
+    /// It never arrives.
+    Lost,
+    /// It is done, and the answer does not arrive.
+    Unanswered,
+}
+
+/// An instance's store.
+pub(crate) struct RemoteStore {
+    pub(crate) database: Arc<Database>,
+    pub(crate) life: Life,
+}
+
+impl RemoteStore {
+    async fn call<T: Send>(
+        &self,
+        writes: bool,
+        work: impl Future<Output = Result<T, BoxError>> + Send,
+    ) -> Result<T, BoxError> {
+        let ms = |from, to| Duration::from_micros(self.database.throw(from, to));
+        let calling = async {
+            sleep(ms(100, 3_000)).await;
+            match self.database.meets(writes) {
+                Fate::Lost => {
+                    sleep(GIVES_UP_AFTER).await;
+                    Err(BoxError::from("the store does not answer"))
+                }
+                Fate::Refused => Err(BoxError::from("disk full")),
+                Fate::Unanswered => {
+                    // It was done, whatever comes of it.
+                    drop(self.database.at_once(work));
+                    sleep(GIVES_UP_AFTER).await;
+                    Err(BoxError::from("the store does not answer"))
+                }
+                fate => {
+                    let done = self.database.at_once(work);
+                    let slow = fate == Fate::Slow;
+                    sleep(if slow { ms(100_000, 3_500_000) } else { ms(100, 3_000) }).await;
+                    done
+                }
+            }
+        };
+        self.life.within(calling).await
+    }
+
+    fn store(&self) -> &SqlStore {
+        &self.database.store
+    }
+
+    /// A lost fence: the number is as great as that of whoever has overtaken the lock.
+    fn fence(&self, fence: i64) -> i64 {
+        if self.database.bug != Some(Bug::LostFence) {
+            return fence;
+        }
+        self.database.at_once(self.store().last_fence()).unwrap_or_default().max(fence)
+    }
+}
+
+#[async_trait]
+impl ChatStore for RemoteStore {
+    async fn create(&self, session: &ChatSession, owner: &str) -> Result<(), BoxError> {
+        self.call(true, self.store().create(session, owner)).await
+    }
+
+    async fn owner(&self, id: &SessionId) -> Result<Option<String>, BoxError> {
+        self.call(false, self.store().owner(id)).await
+    }
+
+    async fn usage(&self, owner: &str) -> Result<StorageUsage, BoxError> {
+        self.call(false, self.store().usage(owner)).await
+    }
+
+    async fn oldest_deleted(&self, owner: &str) -> Result<Option<SessionId>, BoxError> {
+        self.call(false, self.store().oldest_deleted(owner)).await
+    }
+
+    async fn session(&self, id: &SessionId) -> Result<Option<ChatSession>, BoxError> {
+        self.call(false, self.store().session(id)).await
+    }
+
+    async fn sessions(&self, filter: &SessionFilter) -> Result<SessionPage, BoxError> {
+        self.call(false, self.store().sessions(filter)).await
+    }
+
+    async fn set_status(
+        &self,
+        id: &SessionId,
+        from: &[ChatStatus],
+        to: ChatStatus,
+        at: Timestamp,
+        event: Option<&Event>,
+    ) -> Result<Option<ChatSession>, BoxError> {
+        self.call(true, self.store().set_status(id, from, to, at, event)).await
+    }
+
+    async fn unused(
+        &self,
+        before: Timestamp,
+        offset: u32,
+        limit: u32,
+    ) -> Result<Vec<SessionId>, BoxError> {
+        self.call(false, self.store().unused(before, offset, limit)).await
+    }
+
+    async fn purgeable(
+        &self,
+        before: Timestamp,
+        offset: u32,
+        limit: u32,
+    ) -> Result<Vec<SessionId>, BoxError> {
+        self.call(false, self.store().purgeable(before, offset, limit)).await
+    }
+
+    async fn purge(&self, id: &SessionId) -> Result<bool, BoxError> {
+        self.call(true, self.store().purge(id)).await
+    }
+
+    async fn messages(
+        &self,
+        id: &SessionId,
+        before: Option<i64>,
+        limit: u32,
+    ) -> Result<Vec<KeptMessage>, BoxError> {
+        self.call(false, self.store().messages(id, before, limit)).await
+    }
+
+    async fn begin_request(
+        &self,
+        id: &SessionId,
+        key: &RequestKey,
+        fence: i64,
+    ) -> Result<StoreOutcome, BoxError> {
+        self.call(true, self.store().begin_request(id, key, self.fence(fence))).await
+    }
+
+    async fn forget_request(&self, id: &SessionId, key: &str, fence: i64) -> Result<(), BoxError> {
+        self.call(true, self.store().forget_request(id, key, self.fence(fence))).await
+    }
+
+    async fn keep_turn(&self, turn: &KeptTurn) -> Result<StoreOutcome, BoxError> {
+        let mut turn = KeptTurn { fence: self.fence(turn.fence), ..turn.clone() };
+        if self.database.bug == Some(Bug::LostFence) {
+            // Nor does it notice that the session has changed.
+            let last = self.database.at_once(self.store().messages(&turn.session_id, None, 1))?;
+            turn.after = last.last().map_or(0, |kept| kept.number);
+        }
+        // A missing sync: what was just written is lost with the machine that said it was kept.
+        if self.database.bug == Some(Bug::MissingSync) && self.database.throw(0, 100) == 0 {
+            return self.call(true, async { Ok(StoreOutcome::Kept) }).await;
+        }
+        self.call(true, self.store().keep_turn(&turn)).await
+    }
+
+    async fn last_fence(&self) -> Result<i64, BoxError> {
+        self.call(false, self.store().last_fence()).await
+    }
+
+    async fn request(&self, id: &SessionId, key: &str) -> Result<Option<KnownRequest>, BoxError> {
+        self.call(false, self.store().request(id, key)).await
+    }
+
+    async fn keep_snapshot(
+        &self,
+        snapshot: &Snapshot,
+        fence: i64,
+    ) -> Result<Option<Snapshot>, BoxError> {
+        self.call(true, self.store().keep_snapshot(snapshot, self.fence(fence))).await
+    }
+
+    async fn snapshots(&self, id: &SessionId) -> Result<Vec<Snapshot>, BoxError> {
+        self.call(false, self.store().snapshots(id)).await
+    }
+
+    async fn restore_snapshot(
+        &self,
+        id: &SessionId,
+        snapshot_id: &str,
+        fence: i64,
+        at: Timestamp,
+        event: Option<&Event>,
+    ) -> Result<Option<Snapshot>, BoxError> {
+        let fence = self.fence(fence);
+        self.call(true, self.store().restore_snapshot(id, snapshot_id, fence, at, event)).await
+    }
+
+    async fn pending_events(
+        &self,
+        session: Option<&SessionId>,
+        limit: u32,
+    ) -> Result<Vec<PendingEvent>, BoxError> {
+        self.call(false, self.store().pending_events(session, limit)).await
+    }
+
+    async fn remove_events(&self, numbers: &[i64]) -> Result<(), BoxError> {
+        self.call(true, self.store().remove_events(numbers)).await
+    }
+}

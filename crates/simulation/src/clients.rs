@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::fleet::Fleet;
 use crate::instance::Instance;
-use crate::judge::{Judge, Message};
+use crate::judge::{Judge, Message, Told};
 use crate::plan::Bug;
 
 /// Longest time in which every request ends: waits for a store that is down, the lock, the turn.
@@ -24,7 +24,7 @@ const ENDS_WITHIN: Duration = Duration::from_secs(150);
 const MOST_ATTEMPTS: usize = 12;
 
 /// What became of an attempt.
-enum Told {
+enum Outcome {
     Answered(Box<ChatResponse>),
     /// Nothing is stored.
     Refused(String),
@@ -76,7 +76,7 @@ impl Clients {
     }
 
     async fn talk(&self, conversation: u16, client: u16, id: &SessionId) {
-        for number in 0..self.judge.throw(4, 9) {
+        for number in 0..self.judge.throw(3, 8) {
             sleep(self.judge.pause(100, 12_000)).await;
             let number = u16::try_from(number).unwrap_or_default();
             let message = Message { conversation, client, number };
@@ -88,30 +88,32 @@ impl Clients {
     pub(crate) async fn say(&self, id: &SessionId, message: Message, keyed: bool) -> bool {
         for _ in 0..MOST_ATTEMPTS {
             match self.attempt(id, message, keyed).await {
-                Told::Answered(answered) => {
+                Outcome::Answered(answered) => {
                     self.judge.answered(message, &answered.response);
                     return true;
                 }
-                Told::HasNoAnswer => {
+                Outcome::HasNoAnswer => {
                     self.judge.unknown(message, "it called tools and has no answer");
                     return false;
                 }
-                Told::Refused(why) if !keyed => {
+                Outcome::Refused(why) if !keyed => {
                     self.judge.refused(message, &why);
                     return false;
                 }
-                Told::Unknown(why) if !keyed => {
+                Outcome::Unknown(why) if !keyed => {
                     self.judge.unknown(message, why);
                     return false;
                 }
-                Told::Refused(_) | Told::Unknown(_) => sleep(self.judge.pause(50, 4_000)).await,
+                Outcome::Refused(_) | Outcome::Unknown(_) => {
+                    sleep(self.judge.pause(50, 4_000)).await
+                }
             }
         }
         self.judge.unknown(message, "too many attempts");
         false
     }
 
-    async fn attempt(&self, id: &SessionId, message: Message, keyed: bool) -> Told {
+    async fn attempt(&self, id: &SessionId, message: Message, keyed: bool) -> Outcome {
         let (number, instance) = self.fleet.pick().await;
         self.judge.asks(message, keyed, number);
         let patience = match self.judge.throw(0, 10) {
@@ -121,8 +123,8 @@ impl Clients {
         let mut asking = Box::pin(self.ask(instance.clone(), id.clone(), message, keyed));
         tokio::select! {
             biased;
-            () = instance.life.over() => Told::Unknown("the connection was lost"),
-            answered = &mut asking => told(answered),
+            () = instance.life.over() => Outcome::Unknown("the connection was lost"),
+            answered = &mut asking => outcome(answered),
             () = sleep(patience) => {
                 if patience == ENDS_WITHIN {
                     self.judge.wrong(format!("{message} has no end"));
@@ -131,7 +133,7 @@ impl Clients {
                 if self.bug == Some(Bug::SwallowedCancel) {
                     tokio::spawn(asking);
                 }
-                Told::Unknown("its client has left")
+                Outcome::Unknown("its client has left")
             }
         }
     }
@@ -181,7 +183,8 @@ impl Clients {
         let (mut ready, mut last) = (Some(ready), None::<String>);
         let watching = async {
             loop {
-                let (_, instance) = self.fleet.pick().await;
+                let (number, instance) = self.fleet.pick().await;
+                self.judge.note(&format!("{conversation} is watched at {number}"));
                 let starting =
                     timeout(ENDS_WITHIN, instance.service.events.watch(&id, last.as_deref()));
                 let watch = tokio::select! {
@@ -203,7 +206,8 @@ impl Clients {
                     ready.send(()).unwrap_or_default();
                 }
                 for event in watch.missed.drain(..) {
-                    self.told(conversation, &event, !watch.complete);
+                    let known = if watch.complete { Told::New } else { Told::Maybe };
+                    self.told(conversation, &event, known);
                     last = Some(event.id);
                 }
                 // Whoever knows no event yet cannot say where to go on.
@@ -217,7 +221,8 @@ impl Clients {
                         () = &mut stays, if last.is_some() => break,
                     };
                     let Some(event) = event else { break };
-                    self.told(conversation, &event, false);
+                    let alone = instance.is_alone();
+                    self.told(conversation, &event, if alone { Told::Alone } else { Told::New });
                     last = Some(event.id);
                 }
             }
@@ -225,12 +230,12 @@ impl Clients {
         over.run_until_cancelled(watching).await;
     }
 
-    fn told(&self, conversation: u16, event: &Event, again: bool) {
+    fn told(&self, conversation: u16, event: &Event, told: Told) {
         let about = event.data.get("message").and_then(|text| Message::in_text(text.as_str()?));
         if about.is_some_and(|message| message.conversation != conversation) {
             self.judge.wrong(format!("the watcher of {conversation} is told of {about:?}"));
         }
-        self.judge.told(conversation, &event.id, about, again);
+        self.judge.told(conversation, &event.id, about, told);
     }
 }
 
@@ -248,11 +253,11 @@ async fn read(mut pieces: mpsc::Receiver<ChatPiece>, judge: Judge) -> String {
     text
 }
 
-fn told(answered: Result<ChatResponse, ChatError>) -> Told {
+fn outcome(answered: Result<ChatResponse, ChatError>) -> Outcome {
     match answered {
-        Ok(answered) => Told::Answered(Box::new(answered)),
-        Err(ChatError::Store(_)) => Told::Unknown("the store failed"),
-        Err(ChatError::Status(why)) if why.contains("called tools") => Told::HasNoAnswer,
-        Err(error) => Told::Refused(error.to_string()),
+        Ok(answered) => Outcome::Answered(Box::new(answered)),
+        Err(ChatError::Store(_)) => Outcome::Unknown("the store failed"),
+        Err(ChatError::Status(why)) if why.contains("called tools") => Outcome::HasNoAnswer,
+        Err(error) => Outcome::Refused(error.to_string()),
     }
 }

@@ -11,7 +11,7 @@ use hearken_actors::ports::{
 };
 use hearken_actors::tasks::Tasks;
 use hearken_base::Secret;
-use hearken_cluster::{Cluster, RedisConfig};
+use hearken_cluster::{Cluster, RedisConfig, RedisState};
 use hearken_proto::chat::Event;
 use hearken_proto::ids::SessionId;
 use tokio::sync::watch;
@@ -96,6 +96,11 @@ impl Instance {
             ended.run_until_cancelled(living.within(work)).await;
         });
         Self { service, life, process, link, cluster }
+    }
+
+    /// Returns true while it has no connection to Redis.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.cluster.redis_state() == Some(RedisState::Lost)
     }
 
     /// Kills it, as `kill -9` does.

@@ -54,8 +54,35 @@ struct Known {
 struct Watched {
     ids: BTreeSet<String>,
     told: Vec<Message>,
+    /// Those that an instance told while it was alone.
+    told_alone: BTreeSet<Message>,
     /// It was told that events may be missing.
     has_gap: bool,
+}
+
+/// How a watcher is told of an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// It is new.
+    New,
+    /// It may be known: the watcher is told everything that is kept.
+    Maybe,
+    /// It is new, and comes from an instance that is cut off from the others.
+    Alone,
+}
+
+impl Watched {
+    /// Whether all of this was told, in order. Instances that Redis does not connect tell of their
+    /// own turns as they come: then the order may be another, and whoever goes on elsewhere from a
+    /// later event does not hear of an earlier one.
+    fn is_whole(&self, turns: &[Message], redis_fails: bool) -> bool {
+        if !redis_fails {
+            return self.told == turns;
+        }
+        let overtaken = |at: usize| turns[at..].iter().any(|turn| self.told_alone.contains(turn));
+        let is_told = |(at, turn): (usize, &Message)| self.told.contains(turn) || overtaken(at);
+        turns.iter().enumerate().all(is_told) && self.told.iter().all(|told| turns.contains(told))
+    }
 }
 
 /// Notes of a world. Clones share them.
@@ -250,8 +277,8 @@ impl Judge {
         self.notes().watched.entry(conversation).or_default().has_gap = true;
     }
 
-    /// A watcher was told this event; `again` if it may know it.
-    pub(crate) fn told(&self, conversation: u16, id: &str, about: Option<Message>, again: bool) {
+    /// A watcher was told this event.
+    pub(crate) fn told(&self, conversation: u16, id: &str, about: Option<Message>, told: Told) {
         let about_text = about.map(|message| message.to_string()).unwrap_or_default();
         self.note(&format!("the watcher of {conversation} is told of {about_text}"));
         let redis_fails = self.0.plan.redis_fails;
@@ -263,9 +290,12 @@ impl Judge {
             let twice = new && about.is_some_and(|message| watched.told.contains(&message));
             if let (true, Some(message)) = (new && !twice, about) {
                 watched.told.push(message);
+                if told == Told::Alone {
+                    watched.told_alone.insert(message);
+                }
             }
             // What is told after a gap, or when Redis is back, may be known by its id.
-            let may_be_known = again || watched.has_gap || redis_fails;
+            let may_be_known = told == Told::Maybe || watched.has_gap || redis_fails;
             twice || !new && !may_be_known
         };
         if wrong {
@@ -282,16 +312,9 @@ impl Judge {
             let turns = turns(conversation, stored, &mut wrong);
             judge_turns(conversation, &turns, &notes.messages, &mut wrong);
             let watched = notes.watched.get(&conversation).filter(|watched| !watched.has_gap);
-            if let Some(Watched { told, .. }) = watched {
-                // Two instances that do not reach each other tell of their turns as they come.
-                let in_order = |told: &[Message]| -> Vec<Message> {
-                    let mut told = told.to_vec();
-                    if self.0.plan.redis_fails {
-                        told.sort_unstable();
-                    }
-                    told
-                };
-                if in_order(told) != in_order(&turns) {
+            if let Some(watched) = watched {
+                if !watched.is_whole(&turns, self.0.plan.redis_fails) {
+                    let told = &watched.told;
                     wrong.push(format!(
                         "the watcher of {conversation} was told of {told:?}, stored is {turns:?}"
                     ));

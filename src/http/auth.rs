@@ -275,6 +275,11 @@ mod tests {
             assert!(auth_of(required).admin(&wrong).is_err());
             assert!(auth_of(required).admin(&without).is_err());
         }
+        let is_one_of = |tokens: &[&str]| {
+            let tokens: Vec<String> = tokens.iter().copied().map(str::to_owned).collect();
+            auth_of(AuthRequired::Auto).has_admin_token(&tokens)
+        };
+        assert!(is_one_of(&["x", ADMIN]) && !is_one_of(&["x", ""]) && !is_one_of(&[]));
         assert!(auth_of(AuthRequired::Never).admin(&without).is_ok());
         let near = |request: &HttpRequest| auth_of(AuthRequired::Auto).near(request).is_ok();
         assert!(near(&without) && near(&request("192.168.1.9", &[])) && near(&with));

@@ -5,7 +5,8 @@
 //!   starts new watches, to leave no gap between stored events and new ones.
 //! - While Redis is lost, events go to the watchers of this instance at once, and to the other
 //!   instances when Redis is back. Then two instances may have told their events in another order.
-//! - A Redis that comes back without its data ends the watches: nobody knows what was lost.
+//! - A Redis that comes back without its data is read from its beginning. What it lost before this
+//!   instance had read it, watchers do not hear of.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
@@ -259,8 +260,9 @@ impl Reader {
         });
     }
 
-    /// Compares Redis with what was read before it was lost. Where it has lost its data, or the end
-    /// of a stream, watches end: events may have been lost that no watcher was told of.
+    /// Compares Redis with what was read before it was lost. What has lost its data, or the end of a
+    /// stream, is read from its beginning: its new entries may be older than what was read, by a
+    /// clock that was set back.
     async fn compare(&mut self) -> Result<(), RedisUnavailable> {
         let (name, key) = (uuid::Uuid::new_v4().to_string(), self.bus.0.shared.key("data"));
         let mut pipe = redis::pipe();
@@ -270,9 +272,9 @@ impl Reader {
         let (data,): (String,) = self.bus.0.shared.run(asking).await?;
         let before = self.data.replace(data);
         if before.is_some() && before != self.data {
-            tracing::warn!("redis came back without its data: watches of events end");
-            for (session, _) in self.read_to.drain() {
-                self.bus.0.mirror.forget(&session);
+            tracing::warn!("redis came back without its data");
+            for read in self.read_to.values_mut().filter(|read| !read.guessed) {
+                read.id = EntryId::FIRST;
             }
         }
         let sessions: Vec<SessionId> = self.read_to.keys().cloned().collect();
@@ -297,14 +299,8 @@ impl Reader {
         if last >= read.id {
             return;
         }
-        if read.guessed {
-            // The clock of Redis is behind ours.
-            read.id = last;
-        } else {
-            tracing::warn!(%session, "redis came back without the events of a session");
-            self.read_to.remove(session);
-            self.bus.0.mirror.forget(session);
-        }
+        // Where it was guessed, the clock of Redis is behind ours.
+        read.id = if read.guessed { last } else { EntryId::FIRST };
     }
 
     /// Sends the queued events to Redis, after it was lost.

@@ -20,6 +20,8 @@ const LANE: usize = 256;
 /// Most sessions whose events are stored. Beyond, the sessions without watchers that had no event
 /// for the longest time are dropped.
 const MAX_TOPICS: usize = 10_000;
+/// Longest random step between two fences, in microseconds.
+const LONGEST_STEP: u32 = 1 << 16;
 
 /// Recent events and watchers of one session.
 #[derive(Default)]
@@ -184,12 +186,14 @@ impl LocalLocks {
 }
 
 /// Returns a fence greater than any before, also in an earlier run of the process: microseconds
-/// since 1970, or the last fence plus one.
+/// since 1970. Where the clock is behind the last fence, the step from it is random: two instances
+/// that know the same fence must not issue the same next one.
 fn next_fence(last: &AtomicI64) -> i64 {
     let now = Timestamp::now().as_microsecond();
-    let next = |last: i64| Some(now.max(last.saturating_add(1)));
-    let before = last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
-    now.max(before.unwrap_or_default().saturating_add(1))
+    let step = 1 + i64::from(getrandom::u32().unwrap_or_default() % LONGEST_STEP);
+    let next = |last: i64| if now > last { now } else { last.saturating_add(step) };
+    let before = last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(next(last)));
+    next(before.unwrap_or_default())
 }
 
 impl SessionLocks for LocalLocks {

@@ -90,7 +90,12 @@ impl Fleet {
         while calm.run_until_cancelled(sleep(judge.pause(0, longest))).await.is_some() {
             let (fleet, place) = (self.clone(), judge.throw(0, plan.instances));
             let lasts = judge.pause(200, 16_000);
-            let kind = judge.throw(0, if plan.redis_fails { 16 } else { 10 });
+            let kinds = match (plan.redis_fails, plan.redis_forgets) {
+                (false, _) => 10,
+                (true, false) => 15,
+                (true, true) => 16,
+            };
+            let kind = judge.throw(0, kinds);
             recoveries.spawn(async move { fleet.hurt(kind, place, lasts).await });
         }
         self.around.redis.set_mischief(Mischief::default());

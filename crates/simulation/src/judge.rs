@@ -74,13 +74,14 @@ pub(crate) enum Told {
 impl Watched {
     /// Whether all of this was told, in order. Instances that Redis does not connect tell of their
     /// own turns as they come: then the order may be another, and whoever goes on elsewhere from a
-    /// later event does not hear of an earlier one.
-    fn is_whole(&self, turns: &[Message], redis_fails: bool) -> bool {
-        if !redis_fails {
+    /// later event does not hear of an earlier one. What Redis has lost, some do not hear of.
+    fn is_whole(&self, turns: &[Message], plan: &Plan) -> bool {
+        if !plan.redis_fails {
             return self.told == turns;
         }
         let overtaken = |at: usize| turns[at..].iter().any(|turn| self.told_alone.contains(turn));
-        let is_told = |(at, turn): (usize, &Message)| self.told.contains(turn) || overtaken(at);
+        let may_be_lost = |at| plan.redis_forgets || overtaken(at);
+        let is_told = |(at, turn): (usize, &Message)| self.told.contains(turn) || may_be_lost(at);
         turns.iter().enumerate().all(is_told) && self.told.iter().all(|told| turns.contains(told))
     }
 }
@@ -313,7 +314,7 @@ impl Judge {
             judge_turns(conversation, &turns, &notes.messages, &mut wrong);
             let watched = notes.watched.get(&conversation).filter(|watched| !watched.has_gap);
             if let Some(watched) = watched {
-                if !watched.is_whole(&turns, self.0.plan.redis_fails) {
+                if !watched.is_whole(&turns, &self.0.plan) {
                     let told = &watched.told;
                     wrong.push(format!(
                         "the watcher of {conversation} was told of {told:?}, stored is {turns:?}"

@@ -30,6 +30,8 @@ pub(crate) struct Plan {
     pub(crate) fault_every: Duration,
     /// Redis, or the links to it, fail, too.
     pub(crate) redis_fails: bool,
+    /// Redis loses its data, too.
+    pub(crate) redis_forgets: bool,
     /// How often in a thousand the model fails, and how often it falls silent.
     pub(crate) model_fails: u32,
     pub(crate) model_hangs: u32,
@@ -39,13 +41,15 @@ impl Plan {
     pub(crate) fn of(seed: u64, bug: Option<Bug>) -> Self {
         let mut dice = fastrand::Rng::with_seed(seed);
         let faulty = dice.u32(0..10) > 0;
+        let redis_fails = dice.bool();
         Self {
             seed,
             bug,
             instances: dice.usize(1..=4),
             conversations: CONVERSATIONS,
             fault_every: Duration::from_secs(if faulty { dice.u64(2..40) } else { 100_000 }),
-            redis_fails: dice.bool(),
+            redis_fails,
+            redis_forgets: redis_fails && dice.bool(),
             model_fails: if faulty { dice.u32(0..80) } else { 0 },
             model_hangs: if faulty { dice.u32(0..20) } else { 0 },
         }

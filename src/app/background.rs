@@ -27,8 +27,9 @@ const WARM_UP_RETRY: Duration = Duration::from_secs(15);
 /// Interval at which the engines are checked for readiness.
 const ENGINES_EVERY: Duration = Duration::from_millis(200);
 
-/// Starts the periodic tasks of the frontends: observes stored fences once, removes expired sessions, purges deleted chat
-/// sessions, publishes what was left unpublished, and applies changed settings of the store.
+/// Starts the periodic tasks of the frontends: removes expired sessions, observes the stored fences
+/// once and purges deleted chat sessions, publishes what was left unpublished, and applies changed
+/// settings of the store.
 pub(super) fn spawn_periodic(services: &Services) -> Vec<JoinHandle<()>> {
     let texts = &services.clients.service;
     let (sessions, every) = (Arc::clone(&texts.sessions), texts.settings.get().sweep_every);

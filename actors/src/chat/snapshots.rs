@@ -37,7 +37,10 @@ impl ChatService {
         match self.store.keep_snapshot(&snapshot, lock.fence).await? {
             Some(made) => Ok(made),
             // Deleted, or locked by another request.
-            None => self.session(id).await.and(Err(ChatError::Overtaken)),
+            None => {
+                self.session(id).await?;
+                Err(self.overtaken().await)
+            }
         }
     }
 
@@ -85,7 +88,7 @@ impl ChatService {
                     self.undo_restore_state(id, version).await;
                 }
                 other?;
-                Err(ChatError::Overtaken)
+                Err(self.overtaken().await)
             }
         }
     }

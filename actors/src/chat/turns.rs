@@ -189,6 +189,12 @@ impl ChatService {
         }
     }
 
+    /// Handles a refusal by the store, which knows a greater fence.
+    pub(super) async fn overtaken(&self) -> ChatError {
+        self.observe_fences().await;
+        ChatError::Overtaken
+    }
+
     /// Looks up the request by its idempotency key.
     async fn known(&self, id: &SessionId, options: &RequestOptions) -> Result<Known, ChatError> {
         let Some(key) = &options.key else { return Ok(Known::Not) };

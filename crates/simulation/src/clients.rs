@@ -39,7 +39,6 @@ enum Outcome {
 pub(crate) struct Clients {
     pub(crate) fleet: Fleet,
     pub(crate) judge: Judge,
-    pub(crate) bug: Option<Bug>,
 }
 
 impl Clients {
@@ -130,7 +129,7 @@ impl Clients {
                     self.judge.wrong(format!("{message} has no end"));
                 }
                 self.judge.left(message);
-                if self.bug == Some(Bug::SwallowedCancel) {
+                if self.judge.plants(Bug::SwallowedCancel) {
                     tokio::spawn(asking);
                 }
                 Outcome::Unknown("its client has left")

@@ -20,7 +20,7 @@ static DATE: AtomicI64 = AtomicI64::new(0);
 static JUMPED: AtomicI64 = AtomicI64::new(0);
 
 thread_local! {
-    static STATE: Cell<Option<u64>> = const { Cell::new(None) };
+    static DICE: Cell<Option<fastrand::Rng>> = const { Cell::new(None) };
     static BEGUN: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
@@ -41,18 +41,14 @@ pub(crate) fn jump(seconds: i64) {
     JUMPED.fetch_add(seconds * 1_000_000_000, Ordering::SeqCst);
 }
 
-/// The next number of this thread (SplitMix64).
-fn next() -> u64 {
-    let state = STATE.get().unwrap_or_else(|| {
+/// Fills a buffer with the next bytes of this thread.
+fn fill(bytes: &mut [u8]) {
+    let mut dice = DICE.take().unwrap_or_else(|| {
         let thread = THREADS.fetch_add(1, Ordering::SeqCst);
-        SEED.load(Ordering::SeqCst) ^ thread.wrapping_mul(0xd1b5_4a32_d192_ed03)
+        fastrand::Rng::with_seed(SEED.load(Ordering::SeqCst) ^ thread.rotate_right(8))
     });
-    let state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    STATE.set(Some(state));
-    let mut z = state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+    dice.fill(bytes);
+    DICE.set(Some(dice));
 }
 
 /// The date, in nanoseconds since 1970.
@@ -80,10 +76,7 @@ unsafe extern "C" fn getrandom(
         return libc::ssize_t::try_from(got).unwrap_or(-1);
     }
     // SAFETY: the caller gives a buffer of this length.
-    let bytes = unsafe { std::slice::from_raw_parts_mut(buffer.cast::<u8>(), length) };
-    for part in bytes.chunks_mut(8) {
-        part.copy_from_slice(&next().to_ne_bytes()[..part.len()]);
-    }
+    fill(unsafe { std::slice::from_raw_parts_mut(buffer.cast::<u8>(), length) });
     libc::ssize_t::try_from(length).unwrap_or(libc::ssize_t::MAX)
 }
 

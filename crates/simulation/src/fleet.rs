@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::determinism;
 use crate::instance::{Instance, Surroundings};
-use crate::plan::Plan;
+use crate::plan::{Fault, Plan};
 use crate::redis::{Link, Mischief};
 use crate::store::Weather;
 
@@ -90,13 +90,8 @@ impl Fleet {
         while calm.run_until_cancelled(sleep(judge.pause(0, longest))).await.is_some() {
             let (fleet, place) = (self.clone(), judge.throw(0, plan.instances));
             let lasts = judge.pause(200, 16_000);
-            let kinds = match (plan.redis_fails, plan.redis_forgets) {
-                (false, _) => 10,
-                (true, false) => 15,
-                (true, true) => 16,
-            };
-            let kind = judge.throw(0, kinds);
-            recoveries.spawn(async move { fleet.hurt(kind, place, lasts).await });
+            let fault = plan.faults()[judge.throw(0, plan.faults().len())];
+            recoveries.spawn(async move { fleet.hurt(fault, place, lasts).await });
         }
         self.around.redis.set_mischief(Mischief::default());
         while recoveries.join_next().await.is_some() {}
@@ -104,25 +99,24 @@ impl Fleet {
     }
 
     /// One fault, until it is over.
-    async fn hurt(&self, kind: usize, place: usize, lasts: Duration) {
+    async fn hurt(&self, fault: Fault, place: usize, lasts: Duration) {
         let Surroundings { judge, database, redis, .. } = &self.around;
-        match kind {
-            0..3 => {
+        match fault {
+            Fault::Kill => {
                 let Some((number, instance)) = self.take(place) else { return };
                 judge.fault_made(&format!("instance {number} is killed"));
                 instance.kill();
                 sleep(lasts).await;
                 self.fill(place);
             }
-            3 => {
+            Fault::Stop => {
                 let Some((number, instance)) = self.take(place) else { return };
                 judge.fault_made(&format!("instance {number} is stopped"));
                 instance.stop().await;
                 self.fill(place);
             }
-            10..14 => {
+            Fault::Link(link) => {
                 let Some((number, instance)) = self.at(place) else { return };
-                let link = if kind < 12 { Link::Cut } else { Link::Silent };
                 judge.fault_made(&format!("the link of {number} to Redis is {link:?}"));
                 instance.link.send_replace(link);
                 sleep(lasts).await;
@@ -130,17 +124,16 @@ impl Fleet {
                     instance.link.send_replace(Link::Up);
                 }
             }
-            14 | 15 => {
-                let forgets = kind == 15;
+            Fault::Redis { forgets } => {
                 judge.fault_made(&format!("Redis starts anew, without its data: {forgets}"));
                 redis.restart(forgets);
             }
-            4 => {
+            Fault::Clock => {
                 let seconds = [-HOUR, HOUR, -1, 1][judge.throw(0, 4)];
                 judge.fault_made(&format!("the clock jumps by {seconds} s"));
                 determinism::jump(seconds);
             }
-            _ => {
+            Fault::Store => {
                 let all = [Weather::Shaky, Weather::Down, Weather::Deaf, Weather::Full];
                 let weather = all[judge.throw(0, all.len())];
                 judge.fault_made(&format!("the store is {weather:?}"));

@@ -27,11 +27,11 @@ use crate::store::{Database, RemoteStore};
 /// Most messages that an instance answers at once.
 pub(crate) const MOST_AT_ONCE: usize = 8;
 /// Longest time of a message, from its lock on.
-pub(crate) const TURN_LIMIT: Duration = Duration::from_secs(60);
+const TURN_LIMIT: Duration = Duration::from_secs(60);
 /// Longest wait for a session's lock.
 pub(crate) const LOCK_WAIT: Duration = Duration::from_secs(10);
 /// How long messages go on after the server was told to stop.
-pub(crate) const GRACE: Duration = Duration::from_secs(8);
+const GRACE: Duration = Duration::from_secs(8);
 
 /// What instances have in common.
 #[derive(Clone)]
@@ -39,7 +39,6 @@ pub(crate) struct Surroundings {
     pub(crate) judge: Judge,
     pub(crate) database: Arc<Database>,
     pub(crate) redis: Redis,
-    pub(crate) bug: Option<Bug>,
 }
 
 /// A running instance.
@@ -47,14 +46,14 @@ pub(crate) struct Surroundings {
 pub(crate) struct Instance {
     pub(crate) service: ChatService,
     pub(crate) life: Life,
-    pub(crate) process: CancellationToken,
+    process: CancellationToken,
     pub(crate) link: watch::Sender<Link>,
     cluster: Cluster,
 }
 
 impl Instance {
     pub(crate) fn start(around: &Surroundings, number: usize) -> Self {
-        let Surroundings { judge, database, redis, bug } = around.clone();
+        let Surroundings { judge, database, redis } = around.clone();
         let (life, process) = (Life::default(), CancellationToken::new());
         let link = watch::Sender::new(Link::Up);
         let url = Secret::new("redis://simulated");
@@ -63,9 +62,8 @@ impl Instance {
         let cluster = Cluster::start_over(&config, streams, &process).expect("an address");
         let marks: Arc<dyn ToolSource> =
             Arc::new(Marks { judge: judge.clone(), life: life.clone() });
-        let most = if bug == Some(Bug::UnboundedLane) { 1_000 } else { MOST_AT_ONCE };
-        let events =
-            LivingBus { bus: cluster.events(), life: life.clone(), judge: judge.clone(), bug };
+        let most = if judge.plants(Bug::UnboundedLane) { 1_000 } else { MOST_AT_ONCE };
+        let events = LivingBus { bus: cluster.events(), life: life.clone(), judge: judge.clone() };
         let settings = ChatSettings {
             history: 500,
             token_budget: 1_000_000,
@@ -109,13 +107,12 @@ impl Instance {
         self.link.send_replace(Link::Cut);
     }
 
-    /// Lets it stop by itself; returns when it has. False if messages still ran at the end.
-    pub(crate) async fn stop(&self) -> bool {
+    /// Lets it stop by itself; returns when it has. Messages that run longer than the grace are cut.
+    pub(crate) async fn stop(&self) {
         self.process.cancel();
-        let drained = self.service.tasks.drain().await;
+        self.service.tasks.drain().await;
         self.cluster.stop().await;
         self.kill();
-        drained
     }
 }
 
@@ -124,12 +121,11 @@ struct LivingBus {
     bus: Arc<dyn EventBus>,
     life: Life,
     judge: Judge,
-    bug: Option<Bug>,
 }
 
 impl EventBus for LivingBus {
     fn publish(&self, event: Event) -> BoxFuture<'static, Result<Published, BoxError>> {
-        let doubled = self.bug == Some(Bug::DoubledEvent) && self.judge.throw(0, 100) == 0;
+        let doubled = self.judge.plants(Bug::DoubledEvent) && self.judge.throw(0, 100) == 0;
         let again = doubled.then(|| Event { id: format!("{}-2", event.id), ..event.clone() });
         let (publishing, life) = (self.bus.publish(event), self.life.clone());
         let again = again.map(|event| self.bus.publish(event));

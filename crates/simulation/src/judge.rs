@@ -14,7 +14,7 @@ mod message;
 pub(crate) use message::Message;
 
 use crate::instance::MOST_AT_ONCE;
-use crate::plan::Plan;
+use crate::plan::{Bug, Plan};
 
 /// How long a request may go on that nobody waits for, as far as its model notices.
 const GOES_ON_FOR: Duration = Duration::from_secs(1);
@@ -22,17 +22,37 @@ const GOES_ON_FOR: Duration = Duration::from_secs(1);
 /// How many of what was judged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
-    pub(crate) conversations: u64,
-    pub(crate) messages: u64,
-    pub(crate) attempts: u64,
-    pub(crate) answered: u64,
-    pub(crate) refused: u64,
-    pub(crate) unknown: u64,
-    pub(crate) tool_calls: u64,
-    pub(crate) events: u64,
-    pub(crate) faults_made: u64,
+    conversations: u64,
+    messages: u64,
+    attempts: u64,
+    answered: u64,
+    refused: u64,
+    unknown: u64,
+    tool_calls: u64,
+    events: u64,
     /// Conversations whose watcher was never told that events may be missing.
-    pub(crate) without_gap: u64,
+    without_gap: u64,
+    faults_made: u64,
+}
+
+impl Counts {
+    pub(crate) const ROWS: usize = 10;
+
+    /// All of them, with their names; the conversations first.
+    pub(crate) fn rows(&self) -> [(&'static str, u64); Self::ROWS] {
+        [
+            ("conversations", self.conversations),
+            ("messages", self.messages),
+            ("attempts", self.attempts),
+            ("answered", self.answered),
+            ("refused", self.refused),
+            ("unknown", self.unknown),
+            ("tool calls", self.tool_calls),
+            ("events told", self.events),
+            ("without gap", self.without_gap),
+            ("faults made", self.faults_made),
+        ]
+    }
 }
 
 /// What is known of a message.
@@ -128,6 +148,11 @@ impl Judge {
 
     fn notes(&self) -> MutexGuard<'_, Notes> {
         self.0.notes.lock().expect("nothing panics while it holds the notes")
+    }
+
+    /// Whether this bug is planted.
+    pub(crate) fn plants(&self, bug: Bug) -> bool {
+        self.0.plan.bug == Some(bug)
     }
 
     /// A number from `from` up to below `to`.

@@ -1,5 +1,5 @@
 //! Simulates the server: several instances, clients, store and Redis in virtual time, with faults
-//! that follow from a seed. Started by `scripts/simulate server`; the gate runs it as a test. Not for
+//! that follow from a seed. Started by `scripts/simulate server`; `scripts/test` runs it too. Not for
 //! audio, which `crates/virtual-device` simulates.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool for people")]
 

@@ -4,13 +4,14 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum as _;
 use serde_json::{Value, json};
 
 use crate::Args;
+use crate::judge::Counts;
 use crate::plan::{Bug, CONVERSATIONS};
 use crate::world::Outcome;
 
@@ -20,10 +21,9 @@ const MOST_SHOWN: usize = 20;
 
 /// Writes the outcome of a world as one line.
 pub(crate) fn tell(outcome: &Outcome) -> ExitCode {
-    let c = &outcome.counts;
     let line = json!({
-        "counts": [c.conversations, c.messages, c.attempts, c.answered, c.refused, c.unknown,
-                   c.tool_calls, c.events, c.without_gap, c.faults_made, outcome.lasted.as_secs()],
+        "counts": outcome.counts.rows(),
+        "seconds": outcome.lasted.as_secs(),
         "trace": format!("{:016x}", outcome.trace),
         "wrong": outcome.wrong,
     });
@@ -31,25 +31,12 @@ pub(crate) fn tell(outcome: &Outcome) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Names of the counts, in the order of [`tell`].
-const COUNTS: [&str; 11] = [
-    "conversations",
-    "messages",
-    "attempts",
-    "answered",
-    "refused",
-    "unknown",
-    "tool calls",
-    "events told",
-    "without gap",
-    "faults made",
-    "seconds",
-];
-
-#[derive(Default)]
 struct Totals {
-    counts: [u64; COUNTS.len()],
+    counts: [(&'static str, u64); Counts::ROWS],
+    seconds: u64,
     failing: Vec<(u64, Vec<String>)>,
+    /// When progress was shown last.
+    shown: Instant,
 }
 
 /// Runs worlds until there are enough conversations, or the planted bug is found.
@@ -63,7 +50,7 @@ pub(crate) fn check(args: &Args) -> ExitCode {
     let mut good = true;
     for bug in Bug::value_variants() {
         let (totals, took) = worlds(&Args { bug: Some(*bug), ..args.clone() });
-        let conversations = totals.counts[0];
+        let conversations = totals.conversations();
         match totals.failing.first() {
             Some((seed, wrong)) => println!(
                 "{bug:?}: found after {conversations} conversations, {:.1} s, seed {seed}: {}",
@@ -82,26 +69,28 @@ pub(crate) fn check(args: &Args) -> ExitCode {
 
 fn worlds(args: &Args) -> (Totals, Duration) {
     let worlds = args.conversations.div_ceil(CONVERSATIONS as u64);
-    let (next, found) = (AtomicU64::new(args.first), AtomicBool::new(false));
-    let (totals, begun) = (Mutex::new(Totals::default()), Instant::now());
-    let shown = Mutex::new(begun);
+    let (next, begun) = (AtomicU64::new(args.first), Instant::now());
+    let totals = Mutex::new(Totals::new(begun));
+    let locked = || totals.lock().expect("nothing panics while it holds them");
     std::thread::scope(|scope| {
         for _ in 0..args.jobs {
             scope.spawn(|| {
                 loop {
                     let seed = next.fetch_add(1, Ordering::SeqCst);
-                    let bug_found = args.bug.is_some() && found.load(Ordering::SeqCst);
+                    let bug_found = args.bug.is_some() && !locked().failing.is_empty();
                     if seed >= args.first + worlds || bug_found {
                         return;
                     }
                     let world = one(args, seed);
-                    let mut totals = totals.lock().expect("nothing panics while it holds them");
+                    let mut totals = locked();
                     totals.add(seed, &world);
-                    found.store(!totals.failing.is_empty(), Ordering::SeqCst);
-                    let mut shown = shown.lock().expect("nothing panics while it holds it");
-                    if shown.elapsed() > PROGRESS_EVERY {
-                        *shown = Instant::now();
-                        eprintln!("{} of {} conversations", totals.counts[0], args.conversations);
+                    if totals.shown.elapsed() > PROGRESS_EVERY {
+                        totals.shown = Instant::now();
+                        eprintln!(
+                            "{} of {} conversations",
+                            totals.conversations(),
+                            args.conversations
+                        );
                     }
                 }
             });
@@ -127,10 +116,20 @@ fn one(args: &Args, seed: u64) -> Value {
 }
 
 impl Totals {
+    fn new(shown: Instant) -> Self {
+        let counts = Counts::default().rows();
+        Self { counts, seconds: 0, failing: Vec::new(), shown }
+    }
+
+    fn conversations(&self) -> u64 {
+        self.counts[0].1
+    }
+
     fn add(&mut self, seed: u64, world: &Value) {
-        for (index, total) in self.counts.iter_mut().enumerate() {
-            *total += world["counts"][index].as_u64().unwrap_or_default();
+        for (index, (_, total)) in self.counts.iter_mut().enumerate() {
+            *total += world["counts"][index][1].as_u64().unwrap_or_default();
         }
+        self.seconds += world["seconds"].as_u64().unwrap_or_default();
         let wrong = world["wrong"].as_array().map(Vec::as_slice).unwrap_or_default();
         if !wrong.is_empty() {
             let wrong = wrong.iter().filter_map(Value::as_str).map(str::to_owned).collect();
@@ -139,9 +138,10 @@ impl Totals {
     }
 
     fn show(&self, args: &Args, took: Duration) -> ExitCode {
-        for (name, count) in COUNTS.iter().zip(self.counts) {
+        for (name, count) in self.counts {
             println!("{name:14} {count}");
         }
+        println!("seconds        {}", self.seconds);
         println!("took           {:.1} s", took.as_secs_f64());
         for (seed, wrong) in self.failing.iter().take(MOST_SHOWN) {
             println!("FAULT seed {seed}: {}", wrong.join("\n    "));

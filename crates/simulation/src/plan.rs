@@ -4,6 +4,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::redis::Link;
+
 /// Defect that is planted to see that it is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Bug {
@@ -19,13 +21,53 @@ pub(crate) enum Bug {
     SwallowedCancel,
 }
 
+/// Fault of an instance, or of what instances share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// An instance is killed, and started later.
+    Kill,
+    /// An instance stops by itself, and is started again.
+    Stop,
+    /// The clock of all jumps.
+    Clock,
+    /// The store fails for a while.
+    Store,
+    /// An instance loses Redis for a while.
+    Link(Link),
+    /// Redis starts anew.
+    Redis {
+        /// Without its data.
+        forgets: bool,
+    },
+}
+
+/// All faults, as often as they come: first those of every world, then those of Redis, and last its
+/// loss of data.
+const FAULTS: [Fault; 16] = [
+    Fault::Kill,
+    Fault::Kill,
+    Fault::Kill,
+    Fault::Stop,
+    Fault::Clock,
+    Fault::Store,
+    Fault::Store,
+    Fault::Store,
+    Fault::Store,
+    Fault::Store,
+    Fault::Link(Link::Cut),
+    Fault::Link(Link::Cut),
+    Fault::Link(Link::Silent),
+    Fault::Link(Link::Silent),
+    Fault::Redis { forgets: false },
+    Fault::Redis { forgets: true },
+];
+
 /// World of one seed.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
     pub(crate) bug: Option<Bug>,
     pub(crate) instances: usize,
-    pub(crate) conversations: usize,
     /// Longest time between two faults.
     pub(crate) fault_every: Duration,
     /// Redis, or the links to it, fail, too.
@@ -46,12 +88,20 @@ impl Plan {
             seed,
             bug,
             instances: dice.usize(1..=4),
-            conversations: CONVERSATIONS,
             fault_every: Duration::from_secs(if faulty { dice.u64(2..40) } else { 100_000 }),
             redis_fails,
             redis_forgets: redis_fails && dice.bool(),
             model_fails: if faulty { dice.u32(0..80) } else { 0 },
             model_hangs: if faulty { dice.u32(0..20) } else { 0 },
+        }
+    }
+
+    /// Faults that come in this world.
+    pub(crate) fn faults(&self) -> &'static [Fault] {
+        match (self.redis_fails, self.redis_forgets) {
+            (false, _) => &FAULTS[..10],
+            (true, false) => &FAULTS[..15],
+            (true, true) => &FAULTS,
         }
     }
 }
@@ -61,10 +111,10 @@ pub(crate) const CONVERSATIONS: usize = 25;
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seed, instances, conversations, fault_every, .. } = self;
+        let Self { seed, instances, fault_every, .. } = self;
         write!(
             f,
-            "seed {seed}: {instances} instances, {conversations} conversations, a fault each {} s or sooner",
+            "seed {seed}: {instances} instances, {CONVERSATIONS} conversations, a fault each {} s or sooner",
             fault_every.as_secs()
         )
     }

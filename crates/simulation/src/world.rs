@@ -15,7 +15,7 @@ use crate::determinism;
 use crate::fleet::Fleet;
 use crate::instance::{LOCK_WAIT, Surroundings};
 use crate::judge::{Counts, Judge, Message};
-use crate::plan::Plan;
+use crate::plan::{CONVERSATIONS, Plan};
 use crate::redis::Redis;
 use crate::store::Database;
 
@@ -48,12 +48,8 @@ pub(crate) fn run(plan: &Plan, shows: bool) -> Outcome {
         determinism::follow_virtual_time();
         let begun = Instant::now();
         let judge = Judge::new(dice.fork(), plan, shows);
-        let around = Surroundings {
-            judge: judge.clone(),
-            database,
-            redis: Redis::new(dice.fork()),
-            bug: plan.bug,
-        };
+        let around =
+            Surroundings { judge: judge.clone(), database, redis: Redis::new(dice.fork()) };
         if timeout(WORLD_ENDS_WITHIN, live(plan, &around)).await.is_err() {
             judge.wrong("the world does not end");
         }
@@ -67,9 +63,9 @@ async fn live(plan: &Plan, around: &Surroundings) {
     let judge = &around.judge;
     let fleet = Fleet::start(around.clone(), plan.instances);
     let (calm, over) = (CancellationToken::new(), CancellationToken::new());
-    let clients = Clients { fleet: fleet.clone(), judge: judge.clone(), bug: plan.bug };
+    let clients = Clients { fleet: fleet.clone(), judge: judge.clone() };
     let mut sessions = Vec::new();
-    for _ in 0..plan.conversations {
+    for _ in 0..CONVERSATIONS {
         sessions.push(clients.session().await);
     }
     let trouble = tokio::spawn(fleet.clone().trouble(plan.clone(), calm.clone()));

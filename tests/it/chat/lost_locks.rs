@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use hearken_actors::chat::ChatService;
 use hearken_actors::chat::turns::RequestOptions;
+use hearken_actors::chat::{ChatError, ChatService};
 use hearken_actors::ports::{ChatMessage, Watch};
 use hearken_actors::testkit::LlmAct;
 use hearken_actors::testkit::ten_turns::{Conversation, TurnSeen, assert_undisturbed, ten_turns};
 use hearken_cluster::LocalLocks;
+use hearken_proto::chat::CreateSnapshot;
 use hearken_proto::fault::Fault;
 use hearken_test_support::eventually;
 use jiff::Timestamp;
@@ -131,6 +132,27 @@ async fn a_clock_that_was_set_back_costs_one_message_at_most() {
     let request = serde_json::from_value(json!({"message": "two"})).unwrap();
     next.chat(&chat.id, &request, RequestOptions::default()).await.unwrap();
     assert!(chat.said().await.iter().any(|line| line.contains("two")));
+}
+
+/// The same for whoever makes a snapshot, and goes back to it.
+#[tokio::test]
+async fn a_clock_that_was_set_back_costs_one_snapshot_at_most() {
+    let chat = ChatInProcess::start().await;
+    let overtaken = |fault: ChatError| assert_eq!(fault.fault(), Fault::VersionConflict);
+    let make = async || chat.service.make_snapshot(&chat.id, CreateSnapshot::default()).await;
+    let ahead = |hours: i64| Timestamp::now().as_microsecond() + hours * 3_600_000_000;
+    for hours in [1, 2] {
+        chat.locks.fence.store(ahead(hours), Ordering::Relaxed);
+        let made = make().await.unwrap();
+        chat.locks.fence.store(0, Ordering::Relaxed);
+        if hours == 1 {
+            overtaken(make().await.unwrap_err());
+        } else {
+            overtaken(chat.service.restore_snapshot(&chat.id, &made.id).await.unwrap_err());
+        }
+        make().await.unwrap();
+        chat.service.restore_snapshot(&chat.id, &made.id).await.unwrap();
+    }
 }
 
 /// Ten turns in a session in which this came before.

@@ -53,10 +53,18 @@ struct Inner {
     /// Recent events for the watchers of this instance.
     mirror: LocalBus,
     watches: mpsc::Sender<Wanted>,
-    /// Sessions with events that are not read yet.
-    announced: Mutex<HashSet<SessionId>>,
+    announced: Mutex<Announced>,
     wake: Notify,
     unsent: Mutex<VecDeque<Event>>,
+}
+
+#[derive(Default)]
+struct Announced {
+    /// Sessions with events that are not read yet.
+    sessions: HashSet<SessionId>,
+    /// Sessions whose watches are starting: their streams are being read, and what is announced
+    /// meanwhile may come too late for that.
+    starting: HashSet<SessionId>,
 }
 
 struct Wanted {
@@ -91,13 +99,14 @@ impl RedisBus {
     }
 
     fn announce(&self, session: SessionId) {
-        if self.0.mirror.is_watched(&session) {
-            self.announced().insert(session);
+        let mut announced = self.announced();
+        if announced.starting.contains(&session) || self.0.mirror.is_watched(&session) {
+            announced.sessions.insert(session);
             self.0.wake.notify_one();
         }
     }
 
-    fn announced(&self) -> MutexGuard<'_, HashSet<SessionId>> {
+    fn announced(&self) -> MutexGuard<'_, Announced> {
         self.0.announced.lock().expect("nothing panics while it holds the sessions")
     }
 
@@ -225,7 +234,7 @@ impl Reader {
                     // Announcements were missed while Redis was lost.
                     Ok(()) => {
                         self.was_lost = true;
-                        self.bus.announced().extend(self.read_to.keys().cloned());
+                        self.bus.announced().sessions.extend(self.read_to.keys().cloned());
                     }
                     Err(_) => return,
                 },
@@ -245,6 +254,7 @@ impl Reader {
                 // Fails if the caller stopped waiting: then there is no watcher.
                 reply.send(watch).unwrap_or_default();
             }
+            self.bus.announced().starting.clear();
         }
     }
 
@@ -327,16 +337,17 @@ impl Reader {
         sessions.dedup();
         {
             let mut announced = self.bus.announced();
+            announced.starting.extend(sessions.iter().cloned());
             for session in &sessions {
-                announced.remove(session);
+                announced.sessions.remove(session);
             }
-            let rest = announced.iter().take(SESSIONS_AT_ONCE.saturating_sub(sessions.len()));
-            let rest: Vec<SessionId> = rest.cloned().collect();
+            let room = SESSIONS_AT_ONCE.saturating_sub(sessions.len());
+            let rest: Vec<SessionId> = announced.sessions.iter().take(room).cloned().collect();
             for session in rest {
-                announced.remove(&session);
+                announced.sessions.remove(&session);
                 sessions.push(session);
             }
-            if !announced.is_empty() {
+            if !announced.sessions.is_empty() {
                 self.bus.0.wake.notify_one();
             }
         }
@@ -387,7 +398,7 @@ impl Reader {
             mirror.load(&session, events.collect());
         }
         if known && entries.len() >= READ_AT_ONCE {
-            self.bus.announced().insert(session.clone());
+            self.bus.announced().sessions.insert(session.clone());
             self.bus.0.wake.notify_one();
         }
         let last = entries.last().and_then(|entry| EntryId::parse(&entry.id));
@@ -403,7 +414,7 @@ impl Reader {
         let now = ReadTo { id: EntryId(now, 0), guessed: true };
         for session in sessions {
             self.read_to.entry(session.clone()).or_insert(now);
-            self.bus.announced().insert(session);
+            self.bus.announced().sessions.insert(session);
         }
     }
 }

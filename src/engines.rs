@@ -18,6 +18,8 @@ use crate::config::{Config, LogFormat};
 const ASR_MODELS: [&str; 2] = ["whisper-base", "silero-vad"];
 const TTS_MODELS: [&str; 2] = ["piper-en-joe", "kokoro-zh"];
 
+/// Folder of the prompts that the language model keeps, in the data folder.
+const PROMPTS: &str = "prompts";
 /// Longest time for an engine to answer that it is healthy. Its health check runs on a thread of its
 /// own, which competes for the processor with the work of the engine alone.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(20);
@@ -74,6 +76,7 @@ pub fn needed(config: &Config, models_dir: &Path) -> anyhow::Result<Vec<Engine>>
         let mut args = base_args("llm", models_dir);
         push(&mut args, "--listen", e.llm_listen);
         push(&mut args, "--model", &e.llm_model);
+        args.extend(["--prompt-cache".into(), config.server.data_dir.join(PROMPTS).into()]);
         let health_url = format!("http://{}/healthz", e.llm_listen);
         let answers_within = ANSWERS_WITHIN;
         engines.push(Engine { name: "llm", program, args, env, health_url, answers_within });

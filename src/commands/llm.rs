@@ -37,6 +37,9 @@ pub struct Args {
     /// Longest answer in tokens if a request names none
     #[arg(long, value_name = "TOKENS", default_value = "256")]
     pub max_tokens: NonZeroU32,
+    /// Folder in which tools that were read ahead are kept, so that a restart need not read them again
+    #[arg(long, value_name = "DIR")]
+    pub prompt_cache: Option<PathBuf>,
     /// Exit when standard input, a pipe held by the parent process, closes
     #[arg(long)]
     pub with_parent: bool,
@@ -98,6 +101,7 @@ mod serving {
             context_tokens: args.context,
             threads: args.threads.get().into(),
             prompt_threads: args.prompt_threads.get().into(),
+            prompt_cache: args.prompt_cache,
         };
         let engine =
             Engine::start(args.queue.get().into(), move |use_it| llama::run(&settings, use_it))?;

@@ -3,6 +3,8 @@
 //! device. Needs a binary with engines and the models (`scripts/test` provides both, and names
 //! the binary in `HEARKEN_ENGINES`); elsewhere each test says so and passes.
 
+#[path = "real_engines/restarts.rs"]
+mod restarts;
 #[path = "real_engines/server.rs"]
 mod server;
 #[path = "real_engines/speech.rs"]

@@ -72,3 +72,13 @@ fn each_locked_package_has_a_hash() {
         assert!(package["integrity"].is_string(), "{name}");
     }
 }
+
+/// States that one version of llama.cpp wrote are not read by another.
+#[test]
+fn kept_prompts_name_the_version_of_their_format() {
+    let read = |file: &str| std::fs::read_to_string(root().join(file)).unwrap();
+    let (lock, engine) = (read("Cargo.lock"), read("crates/engines/src/llm/llama.rs"));
+    let (_, entry) = lock.split_once("name = \"llama-cpp-2\"\nversion = \"").unwrap();
+    let (version, _) = entry.split_once('"').unwrap();
+    assert!(engine.contains(&format!("LLAMA_CPP: &str = \"llama-cpp-2 {version}\"")), "{version}");
+}

@@ -4,10 +4,13 @@
 //! Prompts stay in the model's cache between requests. Of a new prompt, only the part behind the
 //! longest common prefix is read. A conversation that continues, and any other with the same system
 //! message and tools, starts from there. Prompts with tools and prompts without tools have separate
-//! cache sequences. Neither replaces the other's prefix.
+//! cache sequences. Neither replaces the other's prefix. Tools that were read ahead are kept in files,
+//! too: they are read again from there after a restart, and after the tools of another device.
 
+use std::io;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 use llama_cpp_2::context::LlamaContext;
 use llama_cpp_2::context::params::LlamaContextParams;
@@ -25,12 +28,17 @@ use super::generation::{
     Emit, Finish, FinishReason, Generation, Generator, LlmError, Piece, Sampling,
 };
 use super::grammar;
+use super::prompt_cache::PromptCache;
 use super::two_pass::TwoPass;
 
+/// Version of the format of kept states.
+const LLAMA_CPP: &str = "llama-cpp-2 0.1.160";
 /// Number of prompts that stay in the cache: one without tools, one with tools.
 const STRANDS: NonZeroU32 = NonZeroU32::new(2).expect("two is not zero");
 /// Prompt tokens read at once; the request can be cancelled between two such batches.
 const STRETCH: usize = 64;
+/// Least number of tokens for which a kept prompt is worth reading from its file, or keeping.
+const WORTH_KEEPING: usize = 256;
 /// Window, in tokens, in which repeated words are penalised, and the penalty; 1.0 is no penalty.
 const REPEAT_WINDOW: i32 = 64;
 const REPEAT_PENALTY: f32 = 1.05;
@@ -54,6 +62,8 @@ pub struct LlamaSettings {
     pub threads: i32,
     /// Threads that read the prompt.
     pub prompt_threads: i32,
+    /// Folder with prompts that were read before; none if it is not given.
+    pub prompt_cache: Option<PathBuf>,
 }
 
 /// Loads a model, passes it to `use_it`, and frees it when that returns.
@@ -82,8 +92,32 @@ pub fn run(
     let batch = LlamaBatch::new(STRETCH, 1);
     tracing::info!(model = %settings.model.display(), context_tokens = limit, "language model loaded");
     let strands = [Vec::new(), Vec::new()];
-    use_it(&mut TwoPass(Llama { model: &model, context, batch, strands, on: 0, limit }));
+    let kept = settings.prompt_cache.as_deref().and_then(|folder| open_cache(folder, settings));
+    use_it(&mut TwoPass(Llama { model: &model, context, batch, strands, on: 0, limit, kept }));
     Ok(())
+}
+
+/// Opens the folder of kept prompts. Without it, the model reads all prompts itself.
+fn open_cache(folder: &Path, settings: &LlamaSettings) -> Option<PromptCache> {
+    let opened = file_state(&settings.model).and_then(|(bytes, modified)| {
+        let model = format!(
+            "{}, {bytes} bytes of {modified}, {} tokens, {LLAMA_CPP}",
+            settings.model.display(),
+            settings.context_tokens
+        );
+        PromptCache::open(folder, &model)
+    });
+    let warn = |error: &io::Error| {
+        tracing::warn!(%error, folder = %folder.display(), "cannot keep prompts over a restart");
+    };
+    opened.inspect_err(warn).ok()
+}
+
+/// Returns the size of a file, and when it was changed, in seconds since 1970.
+fn file_state(file: &Path) -> io::Result<(u64, u64)> {
+    let known = std::fs::metadata(file)?;
+    let modified = known.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
+    Ok((known.len(), modified.as_secs()))
 }
 
 fn missing(path: &Path) -> String {
@@ -108,6 +142,7 @@ struct Llama<'m> {
     /// Index of the sequence in use.
     on: usize,
     limit: usize,
+    kept: Option<PromptCache>,
 }
 
 impl Generator for Llama<'_> {
@@ -135,6 +170,7 @@ impl Llama<'_> {
             tracing::info!(dropped = fitted.dropped, "oldest messages left out of a long prompt");
         }
         let prompt = self.tokens(&fitted.segments);
+        self.restore(&prompt);
         let cached = self.keep_common(&prompt)?;
         let mut finish = Finish {
             reason: FinishReason::Cut,
@@ -147,6 +183,9 @@ impl Llama<'_> {
                 return Ok(finish);
             }
             self.decode(stretch)?;
+        }
+        if is_read_ahead(request) {
+            self.keep_on_disk();
         }
         let mut picker = Picker::new(self.model, request)?;
         loop {
@@ -179,6 +218,54 @@ impl Llama<'_> {
         tokens.collect()
     }
 
+    /// Reads a kept prompt from its file, if it saves the model much of its reading.
+    fn restore(&mut self, prompt: &[LlamaToken]) {
+        let Some(kept) = &mut self.kept else { return };
+        let same = self.strands[self.on].iter().zip(prompt).take_while(|(a, b)| a == b).count();
+        let Some((common, name)) = kept.longest(&numbers(prompt)) else { return };
+        if common < same + WORTH_KEEPING {
+            return;
+        }
+        let loaded =
+            kept.state(&name).map_err(|error| error.to_string()).and_then(|(file, tokens)| {
+                let room = self.limit;
+                let loaded = self.context.state_seq_load_file(file, self.on as i32, room);
+                let (loaded, _) = loaded.map_err(|error| error.to_string())?;
+                if numbers(&loaded) == tokens { Ok(loaded) } else { Err("of other tokens".into()) }
+            });
+        match loaded {
+            Ok(tokens) => {
+                tracing::debug!(tokens = tokens.len(), common, "a prompt was read from its file");
+                self.strands[self.on] = tokens;
+                if let Err(error) = kept.loaded(&name) {
+                    tracing::warn!(%error, "cannot keep a prompt over a restart");
+                }
+            }
+            Err(error) => {
+                tracing::warn!(error, "cannot read a kept prompt; the model reads it anew");
+                kept.remove(&name);
+                // What the sequence holds now is unknown: `keep_common` clears it.
+                self.strands[self.on].clear();
+            }
+        }
+    }
+
+    /// Keeps the prompt that was just read in a file.
+    fn keep_on_disk(&mut self) {
+        let read = &self.strands[self.on];
+        let Some(kept) = self.kept.as_mut().filter(|_| read.len() >= WORTH_KEEPING) else { return };
+        let (context, sequence) = (&self.context, self.on as i32);
+        let save = |file: &Path| {
+            let saved = context.state_seq_save_file(file, sequence, read);
+            saved.map(drop).map_err(io::Error::other)
+        };
+        match kept.keep(&numbers(read), save) {
+            Ok(true) => tracing::debug!(tokens = read.len(), "a prompt is kept in a file"),
+            Ok(false) => {}
+            Err(error) => tracing::warn!(%error, "cannot keep a prompt over a restart"),
+        }
+    }
+
     /// Removes everything behind the common prefix with this prompt from the cache. The last token
     /// is always read again, because its result is where the answer starts.
     fn keep_common(&mut self, prompt: &[LlamaToken]) -> Result<usize, LlmError> {
@@ -209,6 +296,16 @@ impl Llama<'_> {
         read.extend_from_slice(tokens);
         Ok(())
     }
+}
+
+/// Reports whether a request only lets the model read tools ahead: nothing of a conversation is in
+/// it, so that it may be kept.
+fn is_read_ahead(request: &Generation) -> bool {
+    request.gives_way && request.messages.is_empty() && !request.tools.is_empty()
+}
+
+fn numbers(tokens: &[LlamaToken]) -> Vec<i32> {
+    tokens.iter().map(|token| token.0).collect()
 }
 
 /// Sampler of the next token.

@@ -5,7 +5,7 @@
 //! thread behind a bounded queue), [`request`] and [`reply`] (OpenAI's JSON), [`http`] (the
 //! routes), [`two_pass`] (several model runs for a request with tools). Pure parts: [`chatml`] (the
 //! prompt), [`grammar`] (the form of answers with tools), [`answer`] (model bytes to text and tool
-//! calls). `llama` is the model itself, only in builds with the feature `llm-engine`.
+//! calls), [`prompt_cache`] (prompts that stay over a restart). `llama` is the model itself, only in builds with the feature `llm-engine`.
 
 pub mod answer;
 pub mod chatml;
@@ -15,6 +15,7 @@ pub mod grammar;
 pub mod http;
 #[cfg(feature = "llm-engine")]
 pub mod llama;
+pub mod prompt_cache;
 pub mod reply;
 pub mod request;
 pub mod two_pass;

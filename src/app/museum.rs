@@ -20,6 +20,7 @@ pub(super) fn build_museum(
     let Shared { config, models, cluster, .. } = shared;
     let ports = MuseumPorts {
         clock: Arc::new(wall_clock::now),
+        expiry_clock: Arc::new(wall_clock::earliest),
         llm: models.patient(config, "museum", patient)?,
         store,
         locks: cluster.locks(),

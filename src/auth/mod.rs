@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hearken_actors::wall_clock::DateRange;
 use hearken_base::Secret;
 use hmac::{Hmac, Mac as _};
 use jiff::Timestamp;
@@ -76,8 +77,9 @@ impl Tokens {
         token: &str,
         device_id: &str,
         client_id: &str,
-        now: Timestamp,
+        dates: impl Into<DateRange>,
     ) -> Result<Timestamp, TokenError> {
+        let DateRange { earliest, latest } = dates.into();
         if token.is_empty() {
             return Err(TokenError::Missing);
         }
@@ -87,11 +89,11 @@ impl Tokens {
         let at: i64 = seconds.parse().ok().filter(|_| digits).ok_or(TokenError::Malformed)?;
         let expected = self.mac(device_id, client_id, at).ok_or(TokenError::Wrong)?;
         expected.verify_slice(&mac).map_err(|_| TokenError::Wrong)?;
-        let age = i128::from(now.as_second()) - i128::from(at);
-        if age < -i128::from(CLOCK_SKEW.as_secs()) {
+        let age = |now: Timestamp| i128::from(now.as_second()) - i128::from(at);
+        if age(latest) < -i128::from(CLOCK_SKEW.as_secs()) {
             return Err(TokenError::Future);
         }
-        if age > i128::from(self.lifetime.as_secs()) {
+        if age(earliest) > i128::from(self.lifetime.as_secs()) {
             return Err(TokenError::Expired);
         }
         Timestamp::from_second(at).map_err(|_| TokenError::Malformed)
@@ -173,6 +175,11 @@ mod tests {
         assert_eq!(check("aa:bb", "c", NOW + 30 * DAY + 1), Err(TokenError::Expired));
         assert_eq!(check("aa:bc", "c", NOW), Err(TokenError::Wrong));
         assert_eq!(check("aa:bb", "d", NOW), Err(TokenError::Wrong));
+        // Where the clock has jumped, neither date of it refuses the token.
+        let within = |earliest, latest| DateRange { earliest: at(earliest), latest: at(latest) };
+        for dates in [within(NOW, NOW + 300 * DAY), within(NOW - 3_600, NOW)] {
+            assert_eq!(tokens.check(&token, "aa:bb", "c", dates), Ok(at(NOW)), "{dates:?}");
+        }
         let other = Tokens::new(&Secret::new("another secret"), Duration::from_secs(1));
         assert_eq!(other.check(&token, "aa:bb", "c", at(NOW)), Err(TokenError::Wrong));
     }

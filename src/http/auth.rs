@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use actix_web::HttpRequest;
+use hearken_actors::wall_clock;
 use hearken_base::Secret;
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::DeviceId;
@@ -163,11 +164,10 @@ impl Auth {
         request: &HttpRequest,
         caller: &Caller,
         token: &str,
-        now: Timestamp,
     ) -> Result<Option<Timestamp>, TokenError> {
         let Some(keys) = self.device_keys(request) else { return Ok(None) };
         let (device_id, client_id) = (caller.device_id.as_str(), caller.client_id.expose());
-        keys.tokens.check(token, device_id, client_id, now).map(Some)
+        keys.tokens.check(token, device_id, client_id, wall_clock::dates()).map(Some)
     }
 
     /// Checks that the request has the admin token, also on this machine.

@@ -110,7 +110,7 @@ async fn admit(
     };
     access.auth.allows(&caller.device_id)?;
     let now = Timestamp::now();
-    let checked = access.check_token(request, &caller, &bearer(request), now).await;
+    let checked = access.check_token(request, &caller, &bearer(request)).await;
     let refused = |error: TokenError| {
         tracing::info!(device = %caller.device_id, %error, "refused a device");
         refusal(Fault::Unauthorized, &error.to_string())

@@ -86,9 +86,8 @@ impl AccessControl {
         request: &HttpRequest,
         caller: &Caller,
         token: &str,
-        now: Timestamp,
     ) -> Result<(), TokenError> {
-        let Some(made) = self.auth.token_made_at(request, caller, token, now)? else {
+        let Some(made) = self.auth.token_made_at(request, caller, token)? else {
             return Ok(());
         };
         let holder = self.token_holder(&caller.device_id).await;
@@ -117,7 +116,6 @@ impl AccessControl {
         &self,
         request: &HttpRequest,
         headers: &[&str],
-        now: Timestamp,
     ) -> Result<(), Refusal> {
         if !self.auth.needs_token(request) {
             return Ok(());
@@ -129,7 +127,7 @@ impl AccessControl {
         }
         if let Ok(caller) = Caller::from_request(request) {
             for token in &tokens {
-                if self.check_token(request, &caller, token, now).await.is_ok() {
+                if self.check_token(request, &caller, token).await.is_ok() {
                     return self.auth.allows(&caller.device_id);
                 }
             }

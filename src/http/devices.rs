@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_actors::device_registry::DeviceRegistry;
+use hearken_actors::wall_clock;
 use hearken_cluster::Cluster;
 use hearken_proto::fault::Fault;
 use hearken_proto::gateway::MAX_SYSTEM_PROMPT_CHARS;
@@ -331,7 +332,7 @@ pub(super) async fn forget(
     api: web::Data<ToolsApi>,
 ) -> Answer {
     let id = id_of(&id);
-    if !access.store.forget(&id, Timestamp::now()).await.map_err(|e| store_failed(&e))? {
+    if !access.store.forget(&id, wall_clock::dates().latest).await.map_err(|e| store_failed(&e))? {
         return Err(no_such_device());
     }
     api.registry.forget(&id);

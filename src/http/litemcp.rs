@@ -17,7 +17,6 @@ use hearken_proto::fault::Fault;
 use hearken_proto::json;
 use hearken_proto::litemcp::{TOKEN_HEADERS, ToolCall, VERSION};
 use hearken_tool_sources::litemcp::{CallOutcome, LiteMcpServer};
-use jiff::Timestamp;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
@@ -82,7 +81,7 @@ impl FromRequest for OfferedTool {
         let request = request.clone();
         Box::pin(async move {
             let access = state::<AccessControl>(&request)?;
-            access.tool_user(&request, &TOKEN_HEADERS, Timestamp::now()).await?;
+            access.tool_user(&request, &TOKEN_HEADERS).await?;
             let name = request.match_info().query("tool");
             let found = LiteMcpServer::find(&state::<LiteMcp>(&request)?.sources, name);
             found.map(Self).ok_or_else(|| refusal(Fault::NotFound, "there is no tool of this name"))

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use hearken_actors::audio::playout::PlayedBack;
@@ -14,8 +15,10 @@ use hearken_actors::dialogue::{Cleaner, Memory, TurnEnd, TurnRecord};
 use hearken_actors::ports::{
     ChatMessage, Llm, LlmDelta, Prompt, ProviderError, Role, ToolChoice, ToolRequest,
 };
+use hearken_actors::tools::schema::weight;
 use hearken_proto::museum::{ParseRequest, Parsed};
 use hearken_store::MuseumSession;
+use moka::future::Cache;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
@@ -30,6 +33,24 @@ const CALL_RESULT: &str = "ok: handed to the client, which carries it out";
 /// Placeholder for unknown values.
 const UNKNOWN: &str = "-";
 
+/// Memory of all cached answers, in bytes.
+const CACHE_BYTES: u32 = 8 * 1_024 * 1_024;
+/// Maximum number of cached answers.
+const MAX_CACHED: u32 = 1_000;
+
+/// Answers by the key of their prompt.
+pub(super) type AnswerCache = Cache<[u8; 32], Arc<Answer>>;
+
+/// Creates the cache, which keeps an answer for this time.
+pub(super) fn cache(kept_for: Duration) -> AnswerCache {
+    Cache::builder()
+        // A small answer weighs more than it takes, so that their number is bounded too.
+        .weigher(|_, answer: &Arc<Answer>| answer.memory().max(CACHE_BYTES / MAX_CACHED))
+        .max_capacity(CACHE_BYTES.into())
+        .time_to_live(kept_for)
+        .build()
+}
+
 /// Answer of the model to a prompt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Answer {
@@ -38,6 +59,17 @@ pub(super) struct Answer {
     call: Option<(ToolRequest, Map<String, Value>)>,
     /// True if the answer was cut at its maximum length.
     truncated: bool,
+}
+
+impl Answer {
+    /// Returns the memory that the answer takes, about, in bytes.
+    fn memory(&self) -> u32 {
+        let call = self.call.as_ref().map_or(0, |(call, arguments)| {
+            let texts = [&call.id, &call.name, &call.arguments].map(String::len);
+            texts.iter().sum::<usize>() + weight(&Value::Object(arguments.clone()))
+        });
+        u32::try_from(self.words.len() + call).unwrap_or(u32::MAX)
+    }
 }
 
 impl Museum {
@@ -280,6 +312,32 @@ mod tests {
         let told = parsed(&answer("", json!({})), "show me");
         assert_eq!((told.response.as_str(), told.artifact_id), ("All right, right away.", None));
         assert_eq!(parsed(&answer("Here.", json!({})), "show me").response, "Here.");
+    }
+
+    /// Puts so many of these answers into a cache. Returns how many it has kept.
+    async fn kept(inserted: u16, answer: &Answer) -> u32 {
+        let answers = cache(Duration::from_secs(60));
+        for n in 0..inserted {
+            let mut key = [0; 32];
+            key[..2].copy_from_slice(&n.to_le_bytes());
+            answers.insert(key, Arc::new(answer.clone())).await;
+        }
+        answers.run_pending_tasks().await;
+        u32::try_from(answers.iter().count()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn cached_answers_are_bounded_in_number_and_in_bytes() {
+        let small = Answer { words: "Good day.".into(), call: None, truncated: false };
+        let of_small = kept(2_000, &small).await;
+        assert!((MAX_CACHED / 2..=MAX_CACHED).contains(&of_small), "{of_small}");
+        let words = Answer { words: "x".repeat(100_000), call: None, truncated: false };
+        let values = answer("", json!({"list": vec![json!({"a": 1}); 100]}));
+        for large in [words, values] {
+            let most = CACHE_BYTES / large.memory();
+            let kept = kept(500, &large).await;
+            assert!((most / 2..=most).contains(&kept), "{kept} of {}", large.memory());
+        }
     }
 
     #[test]

@@ -24,16 +24,13 @@ use hearken_proto::ids::SessionId;
 use hearken_proto::museum::{Mistake, ParseRequest, Parsed, Register, SessionInfo, Stats};
 use hearken_store::{MuseumSession, MuseumStore, StoreError};
 use jiff::{SignedDuration, Timestamp};
-use moka::future::Cache;
 use serde_json::Value;
 
 pub use settings::MuseumSettings;
 
-use self::answers::Answer;
+use self::answers::AnswerCache;
 use self::functions::Functions;
 
-/// Maximum number of cached answers.
-const ANSWERS: u64 = 1_000;
 /// Interval at which expired sessions are removed.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 /// Maximum number of sessions removed at once.
@@ -78,8 +75,10 @@ impl From<StoreError> for MuseumError {
 
 /// Dependencies of the service.
 pub struct MuseumPorts {
-    /// Clock that decides when sessions expire.
+    /// Clock of what clients are told.
     pub clock: Clock,
+    /// Clock by which sessions expire.
+    pub expiry_clock: Clock,
     /// The language model.
     pub llm: Arc<dyn Llm>,
     /// Store of the sessions.
@@ -98,7 +97,8 @@ pub struct MuseumPorts {
 pub struct Museum {
     ports: MuseumPorts,
     settings: Reloadable<MuseumSettings>,
-    answers: Option<Cache<[u8; 32], Arc<Answer>>>,
+    /// Cached answers; `None` for no cache.
+    answers: Option<AnswerCache>,
     /// Number of changes of the settings: a cached answer is valid only for the settings of its
     /// time.
     settings_version: AtomicU64,
@@ -115,10 +115,9 @@ impl Museum {
     /// Creates the service with these settings.
     pub fn new(ports: MuseumPorts, settings: MuseumSettings) -> Self {
         let kept_for = settings.answers_for;
-        let answers = Cache::builder().max_capacity(ANSWERS).time_to_live(kept_for).build();
         Self {
             ports,
-            answers: Some(answers).filter(|_| !kept_for.is_zero()),
+            answers: (!kept_for.is_zero()).then(|| answers::cache(kept_for)),
             settings: Reloadable::new(settings),
             settings_version: AtomicU64::new(0),
             registered: AtomicU64::new(0),
@@ -134,6 +133,11 @@ impl Museum {
 
     fn now(&self) -> Timestamp {
         (self.ports.clock)()
+    }
+
+    /// Returns the time by which sessions expire.
+    fn expiring(&self) -> Timestamp {
+        (self.ports.expiry_clock)()
     }
 
     fn ends(&self, now: Timestamp) -> Timestamp {
@@ -154,7 +158,7 @@ impl Museum {
         let read = off_worker(move |until| Functions::read(&wanted, until)).await;
         let functions = read.map_err(|_| MuseumError::Busy)?.map_err(MuseumError::Wrong)?;
         let now = self.now();
-        self.check_room(client, now).await?;
+        self.check_room(client).await?;
         let session = MuseumSession {
             id: SessionId::random(),
             metadata: Value::Object(request.client_metadata),
@@ -172,8 +176,8 @@ impl Museum {
     }
 
     /// Checks that one more session may exist, and one more of this client.
-    async fn check_room(&self, client: Option<&str>, now: Timestamp) -> Result<(), MuseumError> {
-        let settings = self.settings.get();
+    async fn check_room(&self, client: Option<&str>) -> Result<(), MuseumError> {
+        let (settings, now) = (self.settings.get(), self.expiring());
         let (_, sessions) = self.ports.store.list(now, 0, 0).await?;
         let of_client = match client {
             Some(client) => self.ports.store.count_at(client, now).await?,
@@ -190,9 +194,12 @@ impl Museum {
     /// # Errors
     /// There is no such session, or the store failed.
     pub async fn heartbeat(&self, id: &SessionId) -> Result<Timestamp, MuseumError> {
-        let now = self.now();
-        let ends = self.ends(now);
-        if self.ports.store.touch(id, ends, now).await? { Ok(ends) } else { Err(MuseumError::Gone) }
+        let ends = self.ends(self.now());
+        if self.ports.store.touch(id, ends, self.expiring()).await? {
+            Ok(ends)
+        } else {
+            Err(MuseumError::Gone)
+        }
     }
 
     /// Ends a session.
@@ -209,7 +216,7 @@ impl Museum {
     /// Returns a session that has not expired, without extending it.
     async fn alive(&self, id: &SessionId) -> Result<MuseumSession, MuseumError> {
         let found = self.ports.store.find(id).await?;
-        found.filter(|session| session.expires_at > self.now()).ok_or(MuseumError::Gone)
+        found.filter(|session| session.expires_at > self.expiring()).ok_or(MuseumError::Gone)
     }
 
     /// Describes a session, without extending it.
@@ -239,7 +246,7 @@ impl Museum {
         offset: u32,
         limit: u32,
     ) -> Result<(Vec<MuseumSession>, u64), StoreError> {
-        self.ports.store.list(self.now(), offset, limit).await
+        self.ports.store.list(self.expiring(), offset, limit).await
     }
 
     /// Ends a session on behalf of the administrator. Returns false if it does not exist.
@@ -255,10 +262,9 @@ impl Museum {
     /// # Errors
     /// The store failed.
     pub async fn stats(&self) -> Result<Stats, MuseumError> {
-        let now = self.now();
-        let (_, active_sessions) = self.ports.store.list(now, 0, 0).await?;
+        let (_, active_sessions) = self.ports.store.list(self.expiring(), 0, 0).await?;
         let total_sessions = self.registered.load(Ordering::Relaxed).max(active_sessions);
-        Ok(Stats { active_sessions, total_sessions, server_time: now })
+        Ok(Stats { active_sessions, total_sessions, server_time: self.now() })
     }
 
     /// Answers a user. Requests of one session run one after the other.
@@ -314,7 +320,7 @@ impl Museum {
         loop {
             ticks.tick().await;
             loop {
-                match self.ports.store.remove_expired(self.now(), SWEEP).await {
+                match self.ports.store.remove_expired(self.expiring(), SWEEP).await {
                     Ok(0) => break,
                     Ok(sessions) => tracing::info!(sessions, "deleted expired museum sessions"),
                     Err(error) => {

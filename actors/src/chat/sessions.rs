@@ -12,7 +12,7 @@ use super::events::event;
 use super::state_tools::empty_state;
 use super::{Asker, ChatError, ChatService};
 use crate::ports::{SessionFilter, SessionPage, StateError};
-use crate::wall_clock::now;
+use crate::wall_clock::{earliest, now};
 
 /// Number of sessions that one round of purging reads.
 const PURGED_AT_ONCE: u32 = 100;
@@ -210,7 +210,7 @@ impl ChatService {
     /// Removes sessions of an age, a few at a time. A session that cannot be removed is tried again
     /// the next time.
     async fn sweep(&self, kind: Sweep, age: Duration) -> Result<usize, ChatError> {
-        let Ok(before) = now().checked_sub(age) else { return Ok(0) };
+        let Ok(before) = earliest().checked_sub(age) else { return Ok(0) };
         let (mut swept, mut left) = (0, 0);
         loop {
             let ids = match kind {

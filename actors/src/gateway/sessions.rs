@@ -67,6 +67,8 @@ pub struct Sessions {
     idle: Reloadable<Duration>,
     max_messages: usize,
     clock: Clock,
+    /// Clock by which sessions expire.
+    expiry_clock: Clock,
     /// Running requests. They outlive their connection, because a request whose client left may
     /// have begun to change something.
     requests: Mutex<JoinSet<()>>,
@@ -88,13 +90,14 @@ impl Sessions {
             idle: idle.into(),
             max_messages,
             clock: Arc::new(wall_clock::now),
+            expiry_clock: Arc::new(wall_clock::earliest),
             requests: Mutex::default(),
         }
     }
 
     /// Sets a clock in place of the wall clock.
     pub fn with_clock(self, clock: Clock) -> Self {
-        Self { clock, ..self }
+        Self { expiry_clock: Arc::clone(&clock), clock, ..self }
     }
 
     /// Returns the current time as the store keeps it, in milliseconds.
@@ -241,8 +244,8 @@ impl Sessions {
         let unknown = || SessionUnavailable::Unknown(id.clone());
         let kept =
             self.store.load(id).await.map_err(SessionUnavailable::Store)?.ok_or_else(unknown)?;
-        let unused = self.now().duration_since(kept.last_used).unwrap_or_default();
-        if unused >= *self.idle.get() {
+        let unused = SystemTime::from((self.expiry_clock)()).duration_since(kept.last_used);
+        if unused.unwrap_or_default() >= *self.idle.get() {
             return Err(unknown());
         }
         let StoredSession { messages, style } =
@@ -374,7 +377,7 @@ impl Sessions {
         for session in in_use {
             self.note_use_after(&session, Duration::ZERO).await;
         }
-        let since = self.now().checked_sub(*self.idle.get());
+        let since = SystemTime::from((self.expiry_clock)()).checked_sub(*self.idle.get());
         match since {
             Some(since) => {
                 while self.store.forget_unused(since).await? > 0 {}

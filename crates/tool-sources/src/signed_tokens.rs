@@ -2,10 +2,11 @@
 //! its own: a token of one kind is never valid for the other, nor for a device's connection. Not
 //! for the place of a token in a request.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hearken_actors::wall_clock::{self, DateRange};
 use hearken_base::Secret;
 use hmac::{Hmac, Mac as _};
 use jiff::Timestamp;
@@ -39,8 +40,8 @@ pub enum TokenReadError {
 }
 
 /// Returns the seconds since 1970.
-fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs())
+fn in_seconds(date: Timestamp) -> u64 {
+    u64::try_from(date.as_second()).unwrap_or_default()
 }
 
 fn keyed(key: &[u8]) -> Hmac<Sha256> {
@@ -122,7 +123,7 @@ impl VisionTokens {
 
     /// Creates a token for this device now. The case of the device id does not matter.
     pub fn mint(&self, device_id: &str) -> String {
-        self.mint_at(device_id, now())
+        self.mint_at(device_id, in_seconds(wall_clock::now()))
     }
 
     fn mint_at(&self, device_id: &str, seconds: u64) -> String {
@@ -136,11 +137,16 @@ impl VisionTokens {
     /// # Errors
     /// See [`TokenReadError`].
     pub fn check(&self, token: &str, device_id: &str) -> Result<Timestamp, TokenReadError> {
-        let made = i64::try_from(self.check_at(token, device_id, now())?);
+        let made = i64::try_from(self.check_at(token, device_id, wall_clock::dates())?);
         made.ok().and_then(|at| Timestamp::from_second(at).ok()).ok_or(TokenReadError::Malformed)
     }
 
-    fn check_at(&self, token: &str, device_id: &str, now: u64) -> Result<u64, TokenReadError> {
+    fn check_at(
+        &self,
+        token: &str,
+        device_id: &str,
+        dates: DateRange,
+    ) -> Result<u64, TokenReadError> {
         if token.is_empty() {
             return Err(TokenReadError::Missing);
         }
@@ -148,8 +154,8 @@ impl VisionTokens {
         let digits = seconds.bytes().all(|b| b.is_ascii_digit());
         let made: u64 = seconds.parse().ok().filter(|_| digits).ok_or(TokenReadError::Malformed)?;
         verified(&self.key, &format!("{}|{seconds}", device_id.to_lowercase()), signature)?;
-        let fresh = made <= now.saturating_add(CLOCK_SKEW_SECONDS)
-            && now.saturating_sub(made) <= VISION_LIFETIME.as_secs();
+        let fresh = made <= in_seconds(dates.latest).saturating_add(CLOCK_SKEW_SECONDS)
+            && in_seconds(dates.earliest).saturating_sub(made) <= VISION_LIFETIME.as_secs();
         if fresh { Ok(made) } else { Err(TokenReadError::Expired) }
     }
 }
@@ -161,6 +167,10 @@ mod tests {
     use super::*;
 
     const NOW: u64 = 1_790_000_000;
+
+    fn at(seconds: u64) -> DateRange {
+        Timestamp::from_second(i64::try_from(seconds).unwrap()).unwrap().into()
+    }
 
     fn secret() -> Secret {
         Secret::new("a secret of some length")
@@ -201,10 +211,12 @@ mod tests {
     fn a_cameras_token_is_good_for_its_device_and_an_hour() {
         let tokens = VisionTokens::new(&secret());
         let token = tokens.mint_at("AA:bb", NOW);
-        assert_eq!(tokens.check_at(&token, "aa:BB", NOW + 3_600), Ok(NOW));
-        assert_eq!(tokens.check_at(&token, "aa:bb", NOW + 3_601), Err(TokenReadError::Expired));
-        assert_eq!(tokens.check_at(&token, "aa:bb", NOW - 301), Err(TokenReadError::Expired));
-        assert_eq!(tokens.check_at(&token, "aa:bc", NOW), Err(TokenReadError::Wrong));
+        assert_eq!(tokens.check_at(&token, "aa:BB", at(NOW + 3_600)), Ok(NOW));
+        assert_eq!(tokens.check_at(&token, "aa:bb", at(NOW + 3_601)), Err(TokenReadError::Expired));
+        assert_eq!(tokens.check_at(&token, "aa:bb", at(NOW - 301)), Err(TokenReadError::Expired));
+        let jumped = DateRange { earliest: at(NOW).earliest, latest: at(NOW + 7_200).latest };
+        assert_eq!(tokens.check_at(&token, "aa:bb", jumped), Ok(NOW), "the clock jumped ahead");
+        assert_eq!(tokens.check_at(&token, "aa:bc", at(NOW)), Err(TokenReadError::Wrong));
         assert_eq!(tokens.check("", "aa:bb"), Err(TokenReadError::Missing));
         assert_eq!(tokens.check("x", "aa:bb"), Err(TokenReadError::Malformed));
         assert_eq!(tokens.check("AAAA.+1", "aa:bb"), Err(TokenReadError::Malformed));

@@ -15,6 +15,7 @@ use hearken_actors::ports::{
     ToolRequest,
 };
 use hearken_actors::testkit::ten_turns::{Conversation, TurnSeen, assert_undisturbed, ten_turns};
+use hearken_actors::wall_clock::Clock;
 use hearken_cluster::LocalLocks;
 use hearken_proto::ids::SessionId;
 use hearken_proto::museum::{ParseRequest, Parsed, Register};
@@ -92,8 +93,11 @@ impl House {
         let model = Arc::new(TestModel { asked: Mutex::default(), gate: watch::Sender::new(true) });
         let seconds = Arc::new(AtomicI64::new(1_750_000_000));
         let time = Arc::clone(&seconds);
+        let clock: Clock =
+            Arc::new(move || Timestamp::from_second(time.load(Ordering::Relaxed)).unwrap());
         let ports = MuseumPorts {
-            clock: Arc::new(move || Timestamp::from_second(time.load(Ordering::Relaxed)).unwrap()),
+            clock: Arc::clone(&clock),
+            expiry_clock: clock,
             llm: model.clone(),
             store: store.clone(),
             locks: Arc::new(LocalLocks::new()),

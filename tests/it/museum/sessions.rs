@@ -201,6 +201,43 @@ async fn one_address_does_not_take_all_sessions() {
     assert_eq!(register("203.0.113.1", "the admin token of the tests").await, 200);
 }
 
+/// Functions that take about so many KiB of memory, and cost little to check.
+fn large(kib: usize) -> Value {
+    // A number takes 66 bytes.
+    const NUMBERS: usize = 3_900;
+    let one = |n: usize| {
+        let parameters = json!({"type": "object", "examples": vec![7; NUMBERS]});
+        json!({"name": format!("f{n}"), "description": "d", "parameters": parameters})
+    };
+    json!((0..kib * 1_024 / (NUMBERS * 66)).map(one).collect::<Vec<_>>())
+}
+
+#[tokio::test]
+async fn what_a_client_took_is_free_again_when_it_has_left() {
+    let llm = OpenAiChat::start(Behaviour::Normal, "Good day.").await;
+    let visit = Visit::start(llm, |config| {
+        config.museum.max_sessions = 1;
+        config.museum.requests_per_minute = 0;
+    })
+    .await;
+    let register = async |kib| {
+        let body = json!({"client_metadata": {}, "functions": large(kib)});
+        visit.ask(Method::POST, REGISTER, "", body).await
+    };
+    let (status, told) = register(2_400).await;
+    let detail = told["detail"].as_str().unwrap_or_default();
+    assert_eq!((status, detail), (422, "body.functions: takes at most 2048 KiB of memory"));
+    for round in 0..4 {
+        let (status, told) = register(1_900).await;
+        assert_eq!(status, 200, "round {round}: {told}");
+        let id = told["session_id"].as_str().unwrap();
+        assert_eq!(register(0).await.0, 503, "there is room for one");
+        assert_eq!(visit.ask(Method::DELETE, UNREGISTER, id, Value::Null).await.0, 200);
+        assert_eq!(visit.ask(Method::GET, INFO, id, Value::Null).await.0, 401);
+    }
+    assert_eq!(register(1_900).await.0, 200);
+}
+
 #[tokio::test]
 async fn sessions_outlive_the_server_and_there_are_only_so_many() {
     let llm = OpenAiChat::start(Behaviour::Normal, "Good day.").await;

@@ -42,6 +42,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::admin::Changing;
 use self::background::WarmUp;
+pub use self::data_folder::upgrade_store;
 use self::frontends::{build_chats, build_text_clients};
 use self::models::Models;
 use self::own_address::upload_url;

@@ -3,12 +3,39 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hearken_base::private_files;
-use hearken_store::{SqlStore, StoreError};
+use hearken_store::{SqlStore, StoreError, StoreErrorKind};
 
 use crate::config::Config;
 use crate::http::{ADMIN_TOKEN_FILE, SECRET_FILE};
+
+/// Longest time for the upgrade of a store of an earlier version: a large one is read whole.
+const UPGRADED_WITHIN: Duration = Duration::from_secs(600);
+
+/// Upgrades the store if it is of an earlier version, before a request needs it: none would wait
+/// for as long as the upgrade of a large store takes. Goes on if the store cannot be reached.
+///
+/// # Errors
+/// The store is of a later version, cannot be upgraded, or has an address that cannot be used.
+pub async fn upgrade_store(config: &Config) -> Result<(), StoreError> {
+    let store = SqlStore::patient(config.store.url.expose(), &config.server.data_dir)?;
+    let upgrading = tokio::time::timeout(UPGRADED_WITHIN, store.upgrade()).await;
+    store.shut().await;
+    match upgrading {
+        Ok(Ok(before)) => tracing::debug!(before, "the store can be used"),
+        Ok(Err(error)) => {
+            if matches!(error.kind, StoreErrorKind::Later | StoreErrorKind::Upgrade) {
+                return Err(error);
+            }
+            let cause = std::error::Error::source(&error).map(ToString::to_string);
+            tracing::warn!(%error, cause, "starting without the store");
+        }
+        Err(_) => tracing::warn!(within = ?UPGRADED_WITHIN, "the store was not upgraded in time"),
+    }
+    Ok(())
+}
 
 /// Opens the store, after taking the permissions of others from the data folder.
 ///

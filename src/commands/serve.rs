@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use hearken_actors::wall_clock;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{self, EnvVars};
@@ -29,7 +30,7 @@ pub struct Args {
 /// Serves until a signal.
 ///
 /// # Errors
-/// Fails if the configuration, a model or an address cannot be used.
+/// Fails if the configuration, a model, the store's version or an address cannot be used.
 pub async fn run(args: Args, env: &dyn EnvVars) -> anyhow::Result<()> {
     let mut config = super::configuration(args.config.as_deref(), env)?;
     if let Some(dir) = args.record {
@@ -42,6 +43,8 @@ pub async fn run(args: Args, env: &dyn EnvVars) -> anyhow::Result<()> {
     config.server.data_dir = config::env::data_dir(&config.server.data_dir, env);
     let models = config::env::models_dir(&config.embedded.models_dir, env);
     let engines = engines::needed(&config, &models)?;
+    wall_clock::begin();
+    app::upgrade_store(&config).await?;
     let process = CancellationToken::new();
     let running = app::start(&config, engines, process.clone())?;
     tracing::info!(address = %running.address, "listening for devices at /xiaozhi/v1/");

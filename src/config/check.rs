@@ -208,8 +208,9 @@ fn redis(config: &Config) -> Result<(), ConfigError> {
         return Err(ConfigError::Value { key: "redis.prefix", value: prefix.clone(), remedy });
     }
     if !url.is_empty() && !url.starts_with("redis://") {
-        let remedy = "use redis://HOST:PORT, or leave it empty (REDIS_URL)".to_owned();
-        let value = "another address".into();
+        let remedy = "use redis://HOST:PORT, or leave it empty (REDIS_URL); rediss://, which is \
+                      Redis over TLS, is not supported: use a tunnel or a private network";
+        let (value, remedy) = ("another address".into(), remedy.to_owned());
         return Err(ConfigError::Value { key: "redis.url", value, remedy });
     }
     within("redis.timeout_ms", config.redis.timeout_ms, 10, 60_000)

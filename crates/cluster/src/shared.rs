@@ -238,9 +238,15 @@ impl Shared {
         };
         match timeout(self.0.within * TO_CONNECT, connecting).await {
             Ok(Ok(both)) => Ok(both),
-            Ok(Err(error)) => Err(error.category().to_owned()),
-            Err(_) => Err("redis does not answer".into()),
+            Ok(Err(error)) if error.is_io_error() => Err(format!("{}: {error}", self.address())),
+            Ok(Err(error)) => Err(format!("{}: {}", self.address(), error.category())),
+            Err(_) => Err(format!("{} does not answer", self.address())),
         }
+    }
+
+    /// Returns the address of Redis, without its password.
+    fn address(&self) -> &redis::ConnectionAddr {
+        self.0.client.get_connection_info().addr()
     }
 
     async fn open(&self) -> RedisResult<MultiplexedConnection> {

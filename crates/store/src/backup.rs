@@ -52,11 +52,8 @@ pub enum BackupError {
     /// There is no store at the address.
     #[error("there is no store yet: run `hearken store migrate` to create it")]
     Missing,
-    /// The tables of the store do not fit this program: their version.
-    #[error(
-        "the store has version {0} and this program needs {SCHEMA}: \
-         run `hearken store migrate` to upgrade an older one"
-    )]
+    /// The tables of the store are those of an earlier program: their version.
+    #[error("the store has version {0}, not {SCHEMA}: run `hearken store migrate` to upgrade it")]
     Version(i64),
     /// The store failed.
     #[error(transparent)]
@@ -124,6 +121,7 @@ impl SqlStore {
         match self.version().await? {
             None => Err(BackupError::Missing),
             Some(SCHEMA) => Ok(()),
+            Some(version) if version > SCHEMA => Err(self.is_later(version).into()),
             Some(version) => Err(BackupError::Version(version)),
         }
     }

@@ -41,13 +41,14 @@ impl CheckReport {
 
 /// Tables whose rows belong to rows of another table: child, parent, and the column that refers to
 /// the parent.
-const BELONGS: [(&str, &str, &str); 6] = [
+const BELONGS: [(&str, &str, &str); 7] = [
     ("chat_people", "chat_sessions", "session_id"),
     ("chat_messages", "chat_sessions", "session_id"),
     ("chat_turns", "chat_sessions", "session_id"),
     ("chat_snapshots", "chat_sessions", "session_id"),
     ("chat_snapshot_messages", "chat_snapshots", "snapshot_id"),
     ("chat_snapshot_turns", "chat_snapshots", "snapshot_id"),
+    ("chat_pending_events", "chat_sessions", "session_id"),
 ];
 
 /// Tables whose messages are numbered without gaps: owner table, message table, and the key of

@@ -14,6 +14,10 @@ pub enum StoreErrorKind {
     Unusable,
     /// The store's address cannot be used.
     Address,
+    /// The store was upgraded by a later version of this program.
+    Later,
+    /// The store's tables could not be created or upgraded. They are as they were before.
+    Upgrade,
 }
 
 impl fmt::Display for StoreErrorKind {
@@ -26,6 +30,8 @@ impl fmt::Display for StoreErrorKind {
                 "`store.url` cannot be used: give sqlite:///folder/file.db or \
                  postgres://user:password@host/database, or leave it empty"
             }
+            Self::Later => "the store is of a later version of this program",
+            Self::Upgrade => "the store cannot be upgraded, and is as it was before",
         })
     }
 }
@@ -66,8 +72,7 @@ impl From<sqlx::Error> for StoreError {
         let kind = match &error {
             sqlx::Error::ColumnDecode { .. }
             | sqlx::Error::ColumnNotFound(_)
-            | sqlx::Error::Decode(_)
-            | sqlx::Error::Migrate(_) => StoreErrorKind::Unusable,
+            | sqlx::Error::Decode(_) => StoreErrorKind::Unusable,
             _ => StoreErrorKind::Unavailable,
         };
         Self::because(kind, error)

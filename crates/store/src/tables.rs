@@ -53,7 +53,7 @@ const fn maybe(column: Column) -> Column {
 }
 
 /// All tables of the store.
-pub(super) const TABLES: [Table; 17] = [
+pub(super) const TABLES: [Table; 18] = [
     Table {
         name: "devices",
         columns: &[
@@ -184,6 +184,12 @@ pub(super) const TABLES: [Table; 17] = [
             number("fence"),
         ],
         key: "snapshot_id, request_key",
+    },
+    Table {
+        name: "chat_pending_events",
+        // Their numbers are given anew, in this order: PostgreSQL lets nobody else give them.
+        columns: &[text("session_id"), json("event")],
+        key: "number",
     },
     Table {
         name: "museum_sessions",

@@ -13,6 +13,7 @@ pub mod chat_rows;
 pub mod engines;
 pub mod fault_proxy;
 pub mod health;
+pub mod own_mounts;
 pub mod peers;
 #[cfg(feature = "postgres")]
 pub mod places;

@@ -3,6 +3,7 @@
 //! answered as if nothing had been; nothing is left behind. Not for which error an adapter tells.
 
 mod adapters;
+mod names;
 mod state;
 
 use std::time::{Duration, Instant};

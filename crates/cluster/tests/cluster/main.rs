@@ -3,3 +3,4 @@
 
 mod contracts;
 mod faults;
+mod name_resolution;

@@ -18,6 +18,8 @@ pub(super) struct Location {
     pub(super) url: String,
     /// Path of the file, if it is one.
     pub(super) file: Option<PathBuf>,
+    /// What people call it: the path, or the address without its password.
+    pub(super) name: String,
 }
 
 impl Location {
@@ -41,14 +43,15 @@ impl Location {
         };
         let encoded: String = text.bytes().map(encode).collect();
         let url = format!("sqlite:{encoded}?mode=rwc");
-        Ok(Self { dialect: Dialect::Sqlite, url, file: Some(path.to_owned()) })
+        let (file, name) = (Some(path.to_owned()), text.to_owned());
+        Ok(Self { dialect: Dialect::Sqlite, url, file, name })
     }
 
     pub(super) fn at(url: &str) -> Result<Self, StoreError> {
         let wrong = |e| StoreError::because(StoreErrorKind::Address, e);
         if url.starts_with("postgres:") || url.starts_with("postgresql:") {
-            PgConnectOptions::from_str(url).map_err(wrong)?;
-            return Ok(Self { dialect: Dialect::Postgres, url: url.to_owned(), file: None });
+            let name = name_of(&PgConnectOptions::from_str(url).map_err(wrong)?);
+            return Ok(Self { dialect: Dialect::Postgres, url: url.to_owned(), file: None, name });
         }
         if !url.starts_with("sqlite:") {
             return Err(StoreError::new(StoreErrorKind::Address));
@@ -61,8 +64,16 @@ impl Location {
             (false, true) => format!("{url}&mode=rwc"),
             (false, false) => format!("{url}?mode=rwc"),
         };
-        Ok(Self { dialect: Dialect::Sqlite, url, file })
+        let name = file.as_ref().map_or("memory".into(), |file| file.display().to_string());
+        Ok(Self { dialect: Dialect::Sqlite, url, file, name })
     }
+}
+
+/// Returns the address of a PostgreSQL server without its password.
+fn name_of(server: &PgConnectOptions) -> String {
+    let (user, host, port) = (server.get_username(), server.get_host(), server.get_port());
+    let database = server.get_database().unwrap_or(user);
+    format!("postgres://{user}@{host}:{port}/{database}")
 }
 
 /// Returns the statements that each connection runs first.

@@ -9,6 +9,7 @@ mod chat;
 mod chat_owners;
 mod codes;
 mod devices;
+mod disk;
 mod location;
 pub(super) mod migrations;
 mod museum;
@@ -19,6 +20,7 @@ mod sessions;
 mod settings;
 mod snapshots;
 mod tools;
+mod upgrade;
 
 use std::io;
 use std::ops::{Deref, DerefMut};
@@ -29,7 +31,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
 use hearken_actors::ports::BoxError;
 use jiff::Timestamp;
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
@@ -38,7 +39,7 @@ use sqlx::{
 };
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 
-use self::location::{Location, make_private, opening};
+use self::location::{Location, opening};
 use super::{StoreError, StoreErrorKind};
 
 /// Name of the store's file in the data folder.
@@ -46,9 +47,9 @@ pub const FILE_NAME: &str = "hearken.db";
 /// Longest wait for another writer.
 const BUSY: Duration = Duration::from_secs(1);
 /// Longest wait for a connection.
-const ACQUIRE: Duration = Duration::from_secs(2);
-/// Longest wait for a connection to show that it still works.
-const PING: Duration = Duration::from_millis(500);
+const ACQUIRE: Duration = Duration::from_secs(3);
+/// Longest wait for a connection to show that it still works. A busy machine takes half of it.
+const PING: Duration = Duration::from_secs(1);
 /// Longest time for a whole call.
 const DEADLINE: Duration = Duration::from_secs(4);
 /// Longest wait for a lock in long work for a person: [`SqlStore::patient`].
@@ -57,11 +58,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const FILE_CONNECTIONS: u32 = 4;
 /// Connections to a PostgreSQL server, which by default accepts 100 in total.
 const SERVER_CONNECTIONS: u32 = 16;
-/// Advisory lock of PostgreSQL for migrations. Any number that only this program uses.
-const MAKING_TABLES: i64 = 0x0068_6561_726b_656e;
-
-/// Error code of SQLite's `SQLITE_BUSY`.
-const SQLITE_BUSY: &str = "5";
 
 /// Kind of database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,6 +100,8 @@ pub struct SqlStore {
     opening: String,
     dialect: Dialect,
     file: Option<PathBuf>,
+    /// What people call it in errors.
+    name: String,
     migrated: OnceCell<()>,
     /// Semaphore with one permit: writers of this process queue for a file. SQLite itself lets
     /// writers poll a locked file, until an unlucky one gives up.
@@ -156,7 +154,9 @@ impl SqlStore {
                 .test_before_acquire(false)
                 .before_acquire(|connection, _| Box::pin(answers(connection)))
                 .after_release(|connection, _| Box::pin(answers(connection))),
-            (Dialect::Sqlite, Some(_)) => pool.max_connections(FILE_CONNECTIONS),
+            (Dialect::Sqlite, Some(_)) => pool
+                .max_connections(FILE_CONNECTIONS)
+                .after_release(|connection, _| Box::pin(has_no_transaction(connection))),
             // The store in memory exists as long as its one connection.
             (Dialect::Sqlite, None) => {
                 pool.max_connections(1).min_connections(1).idle_timeout(None).max_lifetime(None)
@@ -174,6 +174,7 @@ impl SqlStore {
             opening,
             dialect: location.dialect,
             file: location.file.clone(),
+            name: location.name.clone(),
             migrated: OnceCell::new(),
             writing: Arc::new(Semaphore::new(1)),
         })
@@ -217,15 +218,14 @@ impl SqlStore {
     }
 
     /// Begins a transaction that writes, reads one value and rolls back. Fails if the file was
-    /// deleted or moved: SQLite would go on in a file that nobody finds any more.
+    /// deleted or moved: SQLite would go on in a file that nobody finds any more. Fails if its disk
+    /// is full.
     async fn begin_and_read(&self) -> Result<(), StoreError> {
+        let unavailable = |error: BoxError| StoreError::because(StoreErrorKind::Unavailable, error);
         let mut work = self.begin().await?;
-        if let Some(file) = &self.file {
-            let found = tokio::fs::try_exists(file).await;
-            if !found.map_err(|e| StoreError::because(StoreErrorKind::Unavailable, e))? {
-                let why = format!("{} is gone", file.display());
-                return Err(StoreError::because(StoreErrorKind::Unavailable, why));
-            }
+        if let Some(file) = self.file.clone() {
+            let checked = tokio::task::spawn_blocking(move || disk::check(&file)).await;
+            checked.map_err(|e| unavailable(e.into()))?.map_err(|e| unavailable(e.into()))?;
         }
         sqlx::query("SELECT 1").execute(&mut *work).await?;
         Ok(())
@@ -267,41 +267,6 @@ impl SqlStore {
         Ok(())
     }
 
-    /// Returns the number of the last migration that was run, without running any; none if there is
-    /// no store yet, or it is empty.
-    ///
-    /// # Errors
-    /// The store fails.
-    pub async fn version(&self) -> Result<Option<i64>, StoreError> {
-        if self.file.as_ref().is_some_and(|file| !file.exists()) {
-            return Ok(None);
-        }
-        self.try_to_connect().await?;
-        let found: i64 = sqlx::query_scalar(match self.dialect {
-            Dialect::Sqlite => "SELECT COUNT(*) FROM sqlite_master WHERE name = '_sqlx_migrations'",
-            Dialect::Postgres => {
-                "SELECT COUNT(*) FROM pg_catalog.pg_tables \
-                 WHERE tablename = '_sqlx_migrations' AND schemaname = current_schema()"
-            }
-        })
-        .fetch_one(&self.pool)
-        .await?;
-        if found == 0 {
-            return Ok(None);
-        }
-        let sql = "SELECT MAX(version) FROM _sqlx_migrations WHERE success";
-        Ok(sqlx::query_scalar(sql).fetch_one(&self.pool).await?)
-    }
-
-    /// Creates or migrates the tables. Returns their version.
-    ///
-    /// # Errors
-    /// The store fails, or is of a later version.
-    pub async fn bring_up_to_date(&self) -> Result<i64, StoreError> {
-        self.pool().await?;
-        Ok(migrations::SCHEMA)
-    }
-
     /// Closes the store's connections, within the time limit of a call.
     pub async fn shut(&self) {
         if tokio::time::timeout(DEADLINE, self.pool.close()).await.is_err() {
@@ -311,55 +276,6 @@ impl SqlStore {
 
     pub(super) fn dialect(&self) -> Dialect {
         self.dialect
-    }
-
-    fn migrate(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(self.make_tables())
-    }
-
-    /// Runs the missing migrations, all or none. Servers that start at once wait for each other.
-    async fn make_tables(&self) -> Result<(), StoreError> {
-        if let Some(file) = self.file.clone() {
-            tokio::task::spawn_blocking(move || make_private(&file))
-                .await
-                .map_err(|e| StoreError::because(StoreErrorKind::Unavailable, e))?
-                .map_err(|e| StoreError::because(StoreErrorKind::Unavailable, e))?;
-        }
-        self.try_to_connect().await?;
-        let mut work = self.begin_writing().await?;
-        if self.dialect == Dialect::Postgres {
-            // The migrator's own lock would outlive a cancelled call.
-            sqlx::query("SELECT pg_advisory_xact_lock($1)")
-                .bind(MAKING_TABLES)
-                .execute(&mut *work)
-                .await?;
-        }
-        migrations::steps(self.dialect)
-            .run_direct(None, &mut *work, false)
-            .await
-            .map_err(|e| StoreError::from(sqlx::Error::Migrate(Box::new(e))))?;
-        work.commit().await
-    }
-
-    /// Connects once outside the pool. The pool would retry until its deadline and then not report
-    /// the reason.
-    async fn try_to_connect(&self) -> Result<(), StoreError> {
-        if self.dialect == Dialect::Sqlite && self.file.is_none() {
-            return Ok(());
-        }
-        let late = |late| StoreError::because(StoreErrorKind::Unavailable, late);
-        let connecting = tokio::time::timeout(ACQUIRE, self.options.connect());
-        let mut connection = connecting.await.map_err(late)??;
-        let opening = AssertSqlSafe(self.opening.clone());
-        match sqlx::raw_sql(opening).execute(&mut connection).await {
-            // Another server is creating the file right now: the pool waits for it.
-            Err(sqlx::Error::Database(error)) if error.code().is_some_and(|c| c == SQLITE_BUSY) => {
-            }
-            opened => {
-                opened?;
-            }
-        }
-        Ok(connection.close().await?)
     }
 }
 
@@ -392,6 +308,15 @@ async fn answers(connection: &mut AnyConnection) -> sqlx::Result<bool> {
     let late = |_| io::Error::from(io::ErrorKind::TimedOut);
     tokio::time::timeout(PING, connection.ping()).await.map_err(late)??;
     Ok(true)
+}
+
+/// Checks that a connection to a file can begin another transaction; if not, the pool replaces it.
+/// SQLite itself rolls back what it cannot write, as on a full disk: then the driver's own rollback
+/// fails, and it takes the transaction for unfinished.
+async fn has_no_transaction(connection: &mut AnyConnection) -> sqlx::Result<bool> {
+    // Comes after a rollback that waits.
+    connection.ping().await?;
+    Ok(!connection.is_in_transaction())
 }
 
 /// Ends a call after [`DEADLINE`], with an error; also where the driver panics, which it does at

@@ -18,7 +18,7 @@ use sqlx::AssertSqlSafe;
 use sqlx::any::AnyPoolOptions;
 
 use super::settings::entry;
-use super::{HOUR, museum, on_every_store, open};
+use super::{HOUR, museum, on_every_store, open, pending_events};
 
 on_every_store!(
     a_backup_comes_back_as_it_was,
@@ -85,6 +85,7 @@ async fn talk(store: &SqlStore) {
     let mut first = turn("s1", 0, 7, &["what is \0 that?", "A lamp \u{1f4a1}.\u{2028}"]);
     (first.key, first.answer, first.state_version) = (Some(key("k")), "{}".into(), Some(4));
     first.messages.push(message(Role::Tool, "9"));
+    first.event = Some(pending_events::event("s1", "not published yet"));
     store.keep_turn(&first).await.unwrap();
     let snapshot = Snapshot {
         id: "snap".into(),
@@ -106,7 +107,7 @@ async fn talk(store: &SqlStore) {
         .unwrap();
 }
 
-async fn backup(store: &SqlStore) -> Vec<u8> {
+pub(super) async fn backup(store: &SqlStore) -> Vec<u8> {
     let mut out = Vec::new();
     let counts = store.back_up(&mut out, at(0), &mut |_, _| ()).await.unwrap();
     let lines = out.iter().filter(|b| **b == b'\n').count();
@@ -138,7 +139,7 @@ async fn a_backup_comes_back_as_it_was(place: Arc<Place>) {
         on(other, |other| async move {
             let other = open(&other);
             let rows = restore(&other, &first, false).await.unwrap();
-            assert_eq!(rows, 237);
+            assert_eq!(rows, 238);
             let again = backup(&other).await;
             assert_eq!(String::from_utf8(again).unwrap(), String::from_utf8(first).unwrap());
             assert_eq!(faults(&other).await, [""; 0]);
@@ -154,7 +155,12 @@ async fn goes_on(store: &SqlStore) {
     store.note(&entry("more", json!(null))).await.unwrap();
     assert_eq!(store.audit(None, 1).await.unwrap()[0].number, before + 1);
     assert_eq!(store.keep_turn(&turn("s1", 3, 6, &["x"])).await.unwrap(), StoreOutcome::Overtaken);
-    assert_eq!(store.keep_turn(&turn("s1", 3, 7, &["x"])).await.unwrap(), StoreOutcome::Kept);
+    let event = Some(pending_events::event("s1", "later"));
+    let next = KeptTurn { event, ..turn("s1", 3, 7, &["x"]) };
+    assert_eq!(store.keep_turn(&next).await.unwrap(), StoreOutcome::Kept);
+    let events = store.pending_events(None, 9).await.unwrap();
+    let events: Vec<&str> = events.iter().map(|pending| pending.event.id.as_str()).collect();
+    assert_eq!(events, ["not published yet", "later"]);
     let snapshot =
         store.restore_snapshot(&SessionId::new("s1"), "snap", 8, at(50), None).await.unwrap();
     assert_eq!(snapshot.unwrap().message_count, 3);
@@ -201,11 +207,11 @@ fn spoiled(backup: &str) -> Vec<(String, &'static str)> {
             "line 1: the backup is of a store of version 11",
         ),
         (changed("\"audit\"", "\"other\""), "line 1: there is no table `other`"),
-        (without("\"end\""), "line 238: the file ends too early"),
-        (backup[..backup.len() - 1].into(), "line 239: the line has no end"),
+        (without("\"end\""), "line 239: the file ends too early"),
+        (backup[..backup.len() - 1].into(), "line 240: the line has no end"),
         (backup[..backup.len() / 2].into(), "the line has no end"),
         (without("\"table\":\"audit\""), "rows are missing"),
-        (format!("{backup}{{}}\n"), "line 240: there is something after the end"),
+        (format!("{backup}{{}}\n"), "line 241: there is something after the end"),
         (
             changed("\"bound\":1", "\"bound\":\"1\""),
             "`bound` of a row of `devices` must be a whole number",

@@ -244,6 +244,7 @@ pub(super) fn backup_of(table: &str, rows: impl Iterator<Item = Value>) -> Strin
         "chat_snapshots",
         "chat_snapshot_messages",
         "chat_snapshot_turns",
+        "chat_pending_events",
         "museum_sessions",
         "settings",
         "audit",

@@ -6,17 +6,24 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test fails by panicking")]
 
 mod backup;
+mod backup_under_load;
 mod chat;
 mod chat_owners;
 mod devices;
+mod earlier_versions;
+mod failed_upgrades;
 mod faults;
+mod full_disk;
 mod killed;
 mod migrations;
 mod museum;
+mod name_resolution;
+mod old_store;
 mod pending_events;
 mod requests;
 mod sessions;
 mod settings;
+mod tls;
 mod tools;
 
 use std::time::Duration;

@@ -42,9 +42,11 @@ async fn a_store_of_a_later_version_is_refused(place: Arc<Place>) {
     sqlx::query(later).execute(&pool).await.unwrap();
     pool.close().await;
     let error = open(&place).device(&DeviceId::new("a")).await.unwrap_err();
-    assert_eq!(error.kind, StoreErrorKind::Unusable);
+    assert_eq!(error.kind, StoreErrorKind::Later);
     let why = std::error::Error::source(&error).unwrap().to_string();
-    assert!(why.contains("9999"), "{why}");
+    for word in ["has version 9999", "up to 10", "the program that upgraded it", "hearken"] {
+        assert!(why.contains(word), "{word}: {why}");
+    }
 }
 
 /// A file as the first version made it, with a device.

@@ -16,7 +16,7 @@ on_every_store!(
     events_are_read_in_order_and_removed,
 );
 
-fn event(session: &str, name: &str) -> Event {
+pub(super) fn event(session: &str, name: &str) -> Event {
     let data = json!({"said": "名'\u{0} \"1e999\"", "at": 0.7});
     Event {
         id: name.into(),

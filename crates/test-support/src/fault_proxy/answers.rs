@@ -1,15 +1,10 @@
-//! What answers instead of the service: HTTP that does not fit, sockets that say something else,
-//! TLS that cannot be trusted. Not for bytes of the service itself.
+//! What answers instead of the service: HTTP that does not fit, sockets that say something else. Not
+//! for bytes of the service itself, nor for TLS.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use rcgen::{CertificateParams, KeyPair};
-use rustls::ServerConfig;
-use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio_rustls::TlsAcceptor;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use crate::vendors::{Request, read_request};
@@ -27,29 +22,6 @@ pub enum Answer {
     RedirectLoop,
     /// Success that begins with this head, and a body of zeros without end.
     Endless(&'static str),
-}
-
-/// How a handshake of TLS fails.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tls {
-    /// Nobody that the client trusts has signed the certificate.
-    Untrusted,
-    /// The certificate is no longer valid.
-    Expired,
-    /// The certificate is somebody else's.
-    OtherName,
-    /// Who answers does not speak TLS.
-    Plain,
-    /// The connection ends in the handshake.
-    Cut,
-    /// No version is spoken by both.
-    Version,
-}
-
-impl Tls {
-    /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Untrusted, Self::Expired, Self::OtherName, Self::Plain, Self::Cut, Self::Version];
 }
 
 /// An answer with this status, these headers (each ends with CRLF), and a body of JSON.
@@ -109,51 +81,7 @@ fn path(request: &Request) -> &str {
     request.head.split(' ').nth(1).unwrap_or("/")
 }
 
-async fn until_closed(client: &mut TcpStream) {
+pub(super) async fn until_closed(client: &mut TcpStream) {
     let mut read = [0; 4_096];
     while let Ok(1..) = client.read(&mut read).await {}
-}
-
-/// Lets the handshake fail.
-pub(super) async fn fail_handshake(mut client: TcpStream, how: Tls) {
-    match how {
-        Tls::Untrusted | Tls::Expired | Tls::OtherName => {
-            let accepted = TlsAcceptor::from(Arc::new(config(how))).accept(client).await;
-            // A client that accepts the certificate would wait here.
-            if let Ok(mut stream) = accepted {
-                stream.read_u8().await.ok();
-            }
-        }
-        Tls::Plain => {
-            client.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await.ok();
-            tokio::time::timeout(Duration::from_secs(1), until_closed(&mut client)).await.ok();
-        }
-        Tls::Cut => {
-            client.read_u8().await.ok();
-        }
-        Tls::Version => {
-            client.read_u8().await.ok();
-            // An alert: fatal, protocol_version (RFC 8446, section 6).
-            client.write_all(&[21, 3, 3, 0, 2, 2, 70]).await.ok();
-            tokio::time::timeout(Duration::from_secs(1), until_closed(&mut client)).await.ok();
-        }
-    }
-}
-
-fn config(how: Tls) -> ServerConfig {
-    let name = if how == Tls::OtherName { "other.test" } else { "127.0.0.1" };
-    let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
-    if how == Tls::Expired {
-        params.not_after = rcgen::date_time_ymd(2020, 1, 1);
-    }
-    let key = KeyPair::generate().unwrap();
-    let certificate = params.self_signed(&key).unwrap();
-    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate.der().clone()], key)
-        .unwrap()
 }

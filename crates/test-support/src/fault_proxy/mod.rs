@@ -12,6 +12,7 @@
 mod answers;
 mod relay;
 pub mod rows;
+mod tls;
 
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -26,7 +27,8 @@ use url::Url;
 
 use crate::eventually;
 
-pub use answers::{Answer, Tls, retry_after, status};
+pub use answers::{Answer, retry_after, status};
+pub use tls::{SecurePostgres, Tls, authority_pem};
 
 /// What happens to connections.
 #[derive(Debug, Clone)]
@@ -86,6 +88,8 @@ pub struct FaultProxy {
 
 struct Shared {
     service: SocketAddr,
+    /// True if clients ask before a TLS handshake: those of PostgreSQL.
+    asks_for_tls: bool,
     fault: watch::Sender<Fault>,
     open: AtomicUsize,
     hit: AtomicUsize,
@@ -123,6 +127,7 @@ impl FaultProxy {
         url.set_port(Some(listener.local_addr().unwrap().port())).unwrap();
         let shared = Arc::new(Shared {
             service,
+            asks_for_tls: url.scheme().starts_with("postgres"),
             fault: watch::Sender::new(Fault::None),
             open: AtomicUsize::new(0),
             hit: AtomicUsize::new(0),
@@ -221,7 +226,7 @@ async fn hurt(mut client: TcpStream, fault: Fault, shared: &Shared) {
         Fault::ConnectionLimit(most) if shared.open.load(Ordering::SeqCst) > most => reset(&client),
         Fault::HalfOpen => std::future::pending().await,
         Fault::Answers(answer) => answers::give(&mut client, &answer).await,
-        Fault::Tls(how) => answers::fail_handshake(client, how).await,
+        Fault::Tls(how) => tls::fail_handshake(client, how, shared.asks_for_tls).await,
         fault => relay::relay(client, shared, &fault).await,
     }
 }

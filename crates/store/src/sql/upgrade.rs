@@ -1,0 +1,187 @@
+//! The first connection to a store, and its tables: their version, creating and upgrading them. Not
+//! for the migrations themselves.
+
+use futures_util::future::BoxFuture;
+use sqlx::migrate::MigrateError;
+use sqlx::{AnyConnection, AssertSqlSafe, ConnectOptions as _, Connection as _};
+
+use super::location::make_private;
+use super::migrations::{self, SCHEMA};
+use super::{ACQUIRE, Dialect, SqlStore, disk, in_time};
+use crate::{StoreError, StoreErrorKind};
+
+/// Advisory lock of PostgreSQL for migrations. Any number that only this program uses.
+const MAKING_TABLES: i64 = 0x0068_6561_726b_656e;
+
+/// Error code of SQLite's `SQLITE_BUSY`.
+const SQLITE_BUSY: &str = "5";
+
+impl SqlStore {
+    /// Returns the number of the last migration that was run, without running any; none if there is
+    /// no store yet, or it is empty.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn version(&self) -> Result<Option<i64>, StoreError> {
+        if self.file.as_ref().is_some_and(|file| !file.exists()) {
+            return Ok(None);
+        }
+        self.try_to_connect().await?;
+        Ok(version_of(&mut *self.pool.acquire().await?, self.dialect).await?)
+    }
+
+    /// Upgrades a store of an earlier version, and checks that it is not of a later one. Does
+    /// nothing if there is no store yet. Returns the version that it had.
+    ///
+    /// # Errors
+    /// The store fails, is of a later version, or cannot be upgraded.
+    pub async fn upgrade(&self) -> Result<Option<i64>, StoreError> {
+        let version = in_time(self.version()).await?;
+        if version.is_some_and(|version| version != SCHEMA) {
+            self.pool().await?;
+        }
+        Ok(version)
+    }
+
+    /// Creates or migrates the tables. Returns their version.
+    ///
+    /// # Errors
+    /// The store fails, or is of a later version.
+    pub async fn bring_up_to_date(&self) -> Result<i64, StoreError> {
+        self.pool().await?;
+        Ok(SCHEMA)
+    }
+
+    pub(super) fn migrate(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(self.make_tables())
+    }
+
+    /// Runs the missing migrations, all or none. Servers that start at once wait for each other.
+    async fn make_tables(&self) -> Result<(), StoreError> {
+        if let Some(file) = self.file.clone() {
+            tokio::task::spawn_blocking(move || make_private(&file))
+                .await
+                .map_err(|e| self.unreachable(&e))?
+                .map_err(|e| self.unreachable(&e))?;
+        }
+        self.try_to_connect().await?;
+        let mut work = self.begin_writing().await?;
+        if self.dialect == Dialect::Postgres {
+            // The migrator's own lock would outlive a cancelled call.
+            sqlx::query("SELECT pg_advisory_xact_lock($1)")
+                .bind(MAKING_TABLES)
+                .execute(&mut *work)
+                .await?;
+        }
+        let before = version_of(&mut work, self.dialect).await?;
+        if let Some(later) = before.filter(|before| *before > SCHEMA) {
+            return Err(self.is_later(later));
+        }
+        let ran = migrations::steps(self.dialect).run_direct(None, &mut *work, false).await;
+        ran.map_err(|error| self.not_upgraded(before, error))?;
+        work.commit().await
+    }
+
+    /// Connects once outside the pool. The pool would retry until its deadline and then not report
+    /// the reason.
+    async fn try_to_connect(&self) -> Result<(), StoreError> {
+        if self.dialect == Dialect::Sqlite && self.file.is_none() {
+            return Ok(());
+        }
+        let connecting = tokio::time::timeout(ACQUIRE, self.options.connect());
+        let connected = connecting.await.map_err(|_| {
+            let why = format!("it does not answer within {ACQUIRE:?}");
+            self.unreachable(&why)
+        })?;
+        let mut connection = connected.map_err(|e| self.unreachable(&e))?;
+        let opening = AssertSqlSafe(self.opening.clone());
+        match sqlx::raw_sql(opening).execute(&mut connection).await {
+            // Another server is creating the file right now: the pool waits for it.
+            Err(sqlx::Error::Database(error)) if error.code().is_some_and(|c| c == SQLITE_BUSY) => {
+            }
+            opened => {
+                opened.map_err(|e| self.unreachable(&e))?;
+            }
+        }
+        Ok(connection.close().await?)
+    }
+
+    /// Builds the error of a store that cannot be reached.
+    fn unreachable(&self, why: &dyn std::fmt::Display) -> StoreError {
+        // A full disk has many errors of SQLite, and most do not say so.
+        let disk = self.file.as_deref().filter(|file| file.exists()).map(disk::check);
+        let why = match disk {
+            Some(Err(disk)) => format!("{disk} ({why})"),
+            _ => format!("{}: {why}", self.name),
+        };
+        StoreError::because(StoreErrorKind::Unavailable, why)
+    }
+
+    /// Builds the error of a store whose tables were not created or upgraded.
+    fn not_upgraded(&self, before: Option<i64>, error: MigrateError) -> StoreError {
+        let (why, may_pass) = match error {
+            MigrateError::ExecuteMigration(error, number) => {
+                (format!("migration {number} failed: {error}"), may_pass(&error))
+            }
+            MigrateError::Execute(error) => (error.to_string(), may_pass(&error)),
+            MigrateError::VersionMismatch(number) => {
+                (format!("another program made its migration {number}"), false)
+            }
+            other => (other.to_string(), false),
+        };
+        if may_pass {
+            return self.unreachable(&why);
+        }
+        let name = &self.name;
+        let from = before.map_or("it has no tables".into(), |before| format!("version {before}"));
+        let why = format!(
+            "{name}: {why} ({from}, to be version {SCHEMA}): remove the cause, and start again or \
+             run `hearken store migrate`"
+        );
+        StoreError::because(StoreErrorKind::Upgrade, why)
+    }
+
+    /// Builds the error of a store of a later version.
+    pub(crate) fn is_later(&self, later: i64) -> StoreError {
+        let name = &self.name;
+        let why = format!(
+            "{name} has version {later}, this program knows versions up to {SCHEMA}: use the \
+             program that upgraded it, or restore a backup of before the upgrade into an empty store"
+        );
+        StoreError::because(StoreErrorKind::Later, why)
+    }
+}
+
+/// Returns the number of the last migration that was run; none if there are no tables.
+async fn version_of(
+    connection: &mut AnyConnection,
+    dialect: Dialect,
+) -> Result<Option<i64>, sqlx::Error> {
+    let found: i64 = sqlx::query_scalar(match dialect {
+        Dialect::Sqlite => "SELECT COUNT(*) FROM sqlite_master WHERE name = '_sqlx_migrations'",
+        Dialect::Postgres => {
+            "SELECT COUNT(*) FROM pg_catalog.pg_tables \
+             WHERE tablename = '_sqlx_migrations' AND schemaname = current_schema()"
+        }
+    })
+    .fetch_one(&mut *connection)
+    .await?;
+    if found == 0 {
+        return Ok(None);
+    }
+    let sql = "SELECT MAX(version) FROM _sqlx_migrations WHERE success";
+    sqlx::query_scalar(sql).fetch_one(connection).await
+}
+
+/// Returns true if the same may succeed later, with nobody doing anything about it: the connection
+/// was lost, or others held a lock.
+fn may_pass(error: &sqlx::Error) -> bool {
+    let sqlx::Error::Database(error) = error else { return true };
+    let code = error.code().unwrap_or_default();
+    // PostgreSQL: operator intervention, lock not available, deadlock.
+    code == SQLITE_BUSY
+        || code.starts_with("57P")
+        || code == "57014"
+        || code == "55P03"
+        || code == "40P01"
+}

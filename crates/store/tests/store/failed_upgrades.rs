@@ -1,0 +1,163 @@
+//! Upgrades that fail: the store is as it was, the error says what is in the way, and the next
+//! attempt works once that is gone. Not for a disk that is full, which is in `full_disk`.
+
+use std::error::Error as _;
+use std::sync::Arc;
+
+use hearken_store::{DeviceStore as _, SqlStore, StoreError, StoreErrorKind};
+use hearken_test_support::places::Place;
+
+use super::old_store::{self, dump, execute, kind};
+use super::{on_every_store, open};
+
+on_every_store!(
+    a_failed_upgrade_leaves_the_store_as_it_was,
+    an_upgrade_waits_for_one_that_is_under_way,
+    a_store_that_another_program_changed_is_left_alone,
+);
+
+/// Something that makes an upgrade fail: how it is put there, how it is removed, and what is said.
+struct Obstacle {
+    put: &'static str,
+    remove: &'static str,
+    said: [&'static str; 2],
+}
+
+fn obstacles(kind: &str) -> Vec<Obstacle> {
+    let mut all = vec![
+        Obstacle {
+            put: "CREATE TABLE tool_pins (somebody TEXT)",
+            remove: "DROP TABLE tool_pins",
+            said: ["migration 8 failed", "tool_pins"],
+        },
+        Obstacle {
+            put: "CREATE TABLE chat_pending_events (somebody TEXT)",
+            remove: "DROP TABLE chat_pending_events",
+            said: ["migration 10 failed", "chat_pending_events"],
+        },
+    ];
+    all.push(if kind == "sqlite" {
+        Obstacle {
+            put: "CREATE TRIGGER obstacle BEFORE UPDATE ON chat_sessions \
+                  BEGIN SELECT RAISE(ABORT, 'nobody may'); END",
+            remove: "DROP TRIGGER obstacle",
+            said: ["migration 9 failed", "nobody may"],
+        }
+    } else {
+        Obstacle {
+            put: "CREATE FUNCTION obstacle() RETURNS trigger LANGUAGE plpgsql AS \
+                  $$ BEGIN RAISE EXCEPTION 'nobody may'; END $$; \
+                  CREATE TRIGGER obstacle BEFORE UPDATE ON chat_sessions \
+                  FOR EACH ROW EXECUTE FUNCTION obstacle()",
+            remove: "DROP FUNCTION obstacle CASCADE",
+            said: ["migration 9 failed", "nobody may"],
+        }
+    });
+    all
+}
+
+/// Checks that an error tells this, the store's name and no password.
+fn tells(error: &StoreError, words: &[&str]) {
+    let told = format!("{error}: {}", error.source().expect("it has a reason"));
+    for word in words {
+        assert!(told.contains(word), "{word}: {told}");
+    }
+    assert!(!told.contains("hidden-word"), "{told}");
+}
+
+/// The address with a password, where the server asks for none, and what errors call the store.
+fn with_password(place: &Place) -> (String, String) {
+    if kind(&place.url) == "sqlite" {
+        return (place.url.clone(), place.url.trim_start_matches("sqlite://").to_owned());
+    }
+    let named = place.url.replacen("postgresql:", "postgres:", 1);
+    (place.url.replacen('@', ":hidden-word@", 1), named)
+}
+
+async fn a_failed_upgrade_leaves_the_store_as_it_was(place: Arc<Place>) {
+    if !place.is_shared() {
+        return;
+    }
+    old_store::load(&place).await;
+    let original = dump(&place).await;
+    let (url, name) = with_password(&place);
+    let store = SqlStore::at(&url).unwrap();
+    for Obstacle { put, remove, said } in obstacles(kind(&place.url)) {
+        execute(&place, put).await;
+        let before = dump(&place).await;
+        for _ in 0..2 {
+            let error = store.upgrade().await.unwrap_err();
+            assert_eq!(error.kind, StoreErrorKind::Upgrade);
+            tells(&error, &[said[0], said[1], &name, "version 7", "remove the cause"]);
+            tells(&store.check_usable().await.unwrap_err(), &said);
+        }
+        assert_eq!(dump(&place).await, before, "{put}");
+        execute(&place, remove).await;
+        assert_eq!(dump(&place).await, original, "{put}");
+    }
+    store.upgrade().await.unwrap();
+    store.check_usable().await.unwrap();
+    assert_eq!(store.version().await.unwrap(), Some(10));
+    assert_eq!(store.devices("", 9).await.unwrap().devices.len(), 3);
+    store.shut().await;
+}
+
+/// Another server upgrades: it holds the locks, and has done half of it.
+async fn an_upgrade_waits_for_one_that_is_under_way(place: Arc<Place>) {
+    if !place.is_shared() {
+        return;
+    }
+    old_store::load(&place).await;
+    let pool = old_store::connect(&place).await;
+    let mut other = pool.acquire().await.unwrap();
+    let begin = if kind(&place.url) == "sqlite" {
+        "BEGIN IMMEDIATE; CREATE TABLE half (n INTEGER)"
+    } else {
+        "BEGIN; SELECT pg_advisory_xact_lock(29384866783782254); CREATE TABLE half (n INTEGER)"
+    };
+    sqlx::raw_sql(begin).execute(&mut *other).await.unwrap();
+    let store = open(&place);
+    let error = store.upgrade().await.unwrap_err();
+    assert_eq!(error.kind, StoreErrorKind::Unavailable, "it may end at any time: {error:?}");
+    // One with patience waits until the other has ended; half of its work is gone with it.
+    let patient = SqlStore::patient(&place.url, "/nowhere".as_ref()).unwrap();
+    let (upgraded, ()) = tokio::join!(patient.upgrade(), async {
+        sqlx::raw_sql("ROLLBACK").execute(&mut *other).await.unwrap();
+    });
+    assert_eq!(upgraded.unwrap(), Some(7));
+    assert!(!dump(&place).await.iter().any(|line| line.contains("half")));
+    store.check_usable().await.unwrap();
+    drop(other);
+    for store in [store, patient] {
+        store.shut().await;
+    }
+}
+
+async fn a_store_that_another_program_changed_is_left_alone(place: Arc<Place>) {
+    if !place.is_shared() {
+        return;
+    }
+    old_store::load(&place).await;
+    execute(&place, "UPDATE _sqlx_migrations SET checksum = 'x' WHERE version = 7").await;
+    let before = dump(&place).await;
+    let error = open(&place).upgrade().await.unwrap_err();
+    assert_eq!(error.kind, StoreErrorKind::Upgrade);
+    tells(&error, &["another program", "migration 7", &with_password(&place).1]);
+    assert_eq!(dump(&place).await, before);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_cannot_be_written_is_left_as_it_is() {
+    let place = Place::file();
+    old_store::load(&place).await;
+    let before = dump(&place).await;
+    let store = SqlStore::at(&format!("{}?mode=ro", place.url)).unwrap();
+    let error = store.upgrade().await.unwrap_err();
+    tells(&error, &["readonly", &with_password(&place).1]);
+    store.shut().await;
+    assert_eq!(dump(&place).await, before);
+    let store = open(&place);
+    store.upgrade().await.unwrap();
+    store.check_usable().await.unwrap();
+    store.shut().await;
+}

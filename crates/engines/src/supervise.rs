@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use hearken_base::child_env;
 use hearken_base::priority::lower_priority;
+use metrics::{Counter, Unit, counter, describe_counter};
 use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
@@ -134,28 +135,43 @@ impl Supervisor {
 }
 
 async fn keep_running(engine: Engine, states: EngineStates, token: CancellationToken) {
+    let restarted = restart_counter(engine.name);
     let mut wait = FIRST_WAIT;
     for restarts in 0.. {
         let started = Instant::now();
-        match spawn(&engine) {
+        let cause = match spawn(&engine) {
             Ok(child) => {
                 states.note(engine.name, EngineState::Starting, child.id(), restarts);
-                if watch(&engine, child, &states, restarts, &token).await == Ended::ByUs {
-                    return;
+                match watch(&engine, child, &states, restarts, &token).await {
+                    Ended::ByUs => return,
+                    Ended::Failed(cause) => cause,
                 }
             }
-            Err(error) => {
-                tracing::error!(engine = engine.name, program = %engine.program.display(), %error, "cannot start the engine");
-            }
-        }
+            Err(error) => format!("cannot start {}: {error}", engine.program.display()),
+        };
         states.note(engine.name, EngineState::Restarting, None, restarts);
         wait = if started.elapsed() >= WELL_AFTER { FIRST_WAIT } else { wait };
+        tracing::error!(
+            engine = engine.name,
+            cause,
+            restarts,
+            wait_ms = wait.as_millis(),
+            "the engine failed; restarting it after this wait"
+        );
         tokio::select! {
             () = token.cancelled() => return,
             () = tokio::time::sleep(wait) => {}
         }
         wait = (wait * 2).min(LONGEST_WAIT);
+        restarted.increment(1);
     }
+}
+
+/// Creates the counter of an engine's restarts.
+fn restart_counter(engine: &'static str) -> Counter {
+    const NAME: &str = "hearken_engine_restarts_total";
+    describe_counter!(NAME, Unit::Count, "Restarts of an engine that exited or did not answer");
+    counter!(NAME, "engine" => engine)
 }
 
 fn spawn(engine: &Engine) -> std::io::Result<Child> {
@@ -182,12 +198,10 @@ fn spawn(engine: &Engine) -> std::io::Result<Child> {
     started.unwrap_or_else(|_| Err(std::io::Error::other("the thread that starts it panicked")))
 }
 
-#[derive(PartialEq, Eq)]
 enum Ended {
     ByUs,
-    ByItself,
-    /// Killed because it did not answer.
-    Silent,
+    /// It exited, or was killed because it did not answer; with the cause.
+    Failed(String),
 }
 
 /// Waits until the engine exits, or ends it when `token` is cancelled. Kills it when it does not
@@ -208,15 +222,12 @@ async fn watch(
     };
     tokio::select! {
         status = child.wait() => {
-            let status = status.map_or_else(|e| e.to_string(), |s| s.to_string());
-            tracing::error!(engine = engine.name, status, "the engine exited; restarting it");
-            return Ended::ByItself;
+            return Ended::Failed(status.map_or_else(|e| e.to_string(), |s| s.to_string()));
         }
-        () = until_silent(ask, engine.answers_within, on_ready) => {
-            tracing::error!(engine = engine.name, pid, "the engine does not answer; restarting it");
+        cause = until_silent(ask, engine.answers_within, on_ready) => {
             // A stopped process notices nothing else.
             kill(engine, &mut child).await;
-            return Ended::Silent;
+            return Ended::Failed(cause);
         }
         () = token.cancelled() => {}
     }
@@ -235,20 +246,20 @@ async fn kill(engine: &Engine, child: &mut Child) {
 }
 
 /// Returns once the engine has not become ready in time, or was ready and has not answered `ask`
-/// with true for the time `within`.
+/// with true for the time `within`. Returns which of the two.
 async fn until_silent<F: Future<Output = bool>>(
     ask: impl Fn() -> F,
     within: Duration,
     on_ready: impl FnOnce(),
-) {
+) -> String {
     if tokio::time::timeout(READY_WITHIN, until_healthy(&ask)).await.is_err() {
-        return;
+        return format!("not ready within {READY_WITHIN:?}");
     }
     on_ready();
     loop {
         tokio::time::sleep(CHECK_EVERY).await;
         if tokio::time::timeout(within, until_healthy(&ask)).await.is_err() {
-            return;
+            return format!("no answer within {within:?}");
         }
     }
 }
@@ -316,5 +327,34 @@ mod tests {
         until_silent(|| std::future::ready(false), WITHIN, || unreachable!("it is not ready"))
             .await;
         assert_eq!(begun.elapsed(), READY_WITHIN);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_wait_before_a_restart_doubles_up_to_its_limit() {
+        let engine = Engine {
+            name: "test",
+            program: "/nowhere/engine".into(),
+            args: Vec::new(),
+            env: Vec::new(),
+            health_url: String::new(),
+            answers_within: WITHIN,
+        };
+        let (states, token) = (EngineStates::default(), CancellationToken::new());
+        let running = tokio::spawn(keep_running(engine, states.clone(), token.clone()));
+        let (begun, mut waits) = (Instant::now(), vec![Duration::ZERO]);
+        while waits.len() < 10 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            let restarts = states.snapshot().get("test").map_or(0, |report| report.restarts);
+            if restarts as usize == waits.len() {
+                waits.push(begun.elapsed());
+            }
+        }
+        token.cancel();
+        running.await.unwrap();
+        let waits = waits.windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64());
+        let wanted = [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0, 10.0];
+        for (wait, wanted) in waits.zip(wanted) {
+            assert!((wait - wanted).abs() < 0.01, "{wait} instead of {wanted}");
+        }
     }
 }

@@ -1,7 +1,9 @@
 //! Engines as child processes: ready, killed, started again, ended with the server. Not for real
 //! engines.
 
+use std::fmt::Write as _;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use hearken_engines::supervise::{Engine, EngineReport, EngineState, Supervisor};
@@ -10,6 +12,9 @@ use hearken_test_support::{eventually, eventually_within, free_port, variable};
 use rustix::process::{Pid, getpriority_process};
 use tokio::process::Command;
 use tokio_util::sync::CancellationToken;
+use tracing::field::Field;
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
 
 /// An engine that is this shell script.
 fn engine(script: &str, args: &[&Path], health: &HealthStub) -> Engine {
@@ -108,6 +113,57 @@ async fn an_engine_that_will_not_end_is_killed() {
     let took = stop(supervisor).await;
     assert!(took < Duration::from_secs(4), "{took:?}");
     assert!(!is_alive(ready.pid.unwrap()));
+}
+
+/// Errors that are logged on this thread, as `field=value` texts.
+#[derive(Clone, Default)]
+struct Logged(Arc<Mutex<Vec<String>>>);
+
+impl Subscriber for Logged {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() == Level::ERROR
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut line = String::new();
+        event.record(&mut |field: &Field, value: &dyn std::fmt::Debug| {
+            write!(line, "{field}={value:?} ").unwrap();
+        });
+        self.0.lock().unwrap().push(line);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+#[tokio::test]
+async fn each_restart_is_logged_with_its_cause_and_the_wait_before_it() {
+    let (logged, health) = (Logged::default(), HealthStub::start(false).await);
+    let _here = tracing::subscriber::set_default(logged.clone());
+    let supervisor = start(engine("exit 7", &[], &health));
+    until(&supervisor, "two restarts", |r| r.restarts == 2).await;
+    supervisor.stop().await;
+    let missing = Engine { program: "/nowhere/engine".into(), ..engine("", &[], &health) };
+    let supervisor = start(missing);
+    until(&supervisor, "a restart", |r| r.state == EngineState::Restarting).await;
+    supervisor.stop().await;
+    let logged = logged.0.lock().unwrap().clone();
+    let told = |line: usize, parts: &[&str]| {
+        let found = logged.get(line).is_some_and(|l| parts.iter().all(|part| l.contains(part)));
+        assert!(found, "{parts:?} in line {line} of {logged:#?}");
+    };
+    told(0, &["exit status: 7", "engine=\"test\"", "restarts=0", "wait_ms=200"]);
+    told(1, &["exit status: 7", "restarts=1", "wait_ms=400"]);
+    told(logged.len() - 1, &["cannot start /nowhere/engine: No such file", "wait_ms=200"]);
 }
 
 #[tokio::test]

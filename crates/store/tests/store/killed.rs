@@ -17,9 +17,9 @@ use tokio::process::Command;
 /// Times that it is killed.
 const TIMES: u32 = 200;
 /// Where the process that is killed keeps its turns.
-const STORE: &str = "HEARKEN_TEST_KILLED";
+pub(super) const STORE: &str = "HEARKEN_TEST_KILLED";
 /// The session that it talks in.
-const NAME: &str = "talked-in";
+pub(super) const NAME: &str = "talked-in";
 /// Messages of each turn: enough that one is written in more than one piece.
 const MESSAGES: usize = 8;
 

@@ -1,0 +1,136 @@
+//! What a machine that loses power keeps of a file: every system call of a process that keeps turns
+//! is recorded, and none is acknowledged before all that was written for it has been synced to the
+//! disk. Not for processes that die, whose writes the machine keeps.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::process::Stdio;
+
+use hearken_actors::ports::ChatStore as _;
+use hearken_store::{DeviceStore as _, SqlStore};
+use hearken_test_support::chat_rows::session;
+use hearken_test_support::places::Place;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::Command;
+
+use super::killed::{NAME, STORE};
+
+/// Turns that are recorded: enough for the log of changes to be copied into the file, too.
+const TURNS: usize = 150;
+
+/// What is written and not yet synced, as the calls are told line after line.
+#[derive(Default)]
+struct Disk {
+    unsynced: HashSet<String>,
+    /// Files that a thread is syncing.
+    syncing: HashMap<String, String>,
+    written: HashSet<String>,
+    acknowledged: usize,
+    syncs: usize,
+}
+
+impl Disk {
+    /// Reads one line, such as `17 fdatasync(9</folder/hearken.db-wal>) = 0`.
+    fn read(&mut self, line: &str) {
+        let Some((thread, call)) = line.split_once(' ') else { return };
+        let call = call.trim_start();
+        if call.contains("\"kept ") {
+            self.acknowledged += 1;
+            assert!(self.unsynced.is_empty(), "kept, and not synced: {:?}", self.unsynced);
+        }
+        if let Some(rest) = call.strip_prefix("<... ") {
+            let syncs = rest.starts_with("fsync") || rest.starts_with("fdatasync");
+            if let Some(file) = self.syncing.remove(thread).filter(|_| syncs) {
+                self.synced(&file);
+            }
+            return;
+        }
+        let (name, file) = (call.split('(').next().unwrap_or_default(), path(call));
+        let Some(file) = file.filter(|file| file.contains("hearken.db")) else { return };
+        // The index beside the file is made anew from the log.
+        if file.ends_with("-shm") {
+            return;
+        }
+        match name {
+            "pwrite64" | "write" => {
+                self.written.insert(file.to_owned());
+                self.unsynced.insert(file.to_owned());
+            }
+            "fsync" | "fdatasync" if call.ends_with("<unfinished ...>") => {
+                self.syncing.insert(thread.to_owned(), file.to_owned());
+            }
+            "fsync" | "fdatasync" => {
+                assert!(call.ends_with("= 0"), "{call}");
+                self.synced(file);
+            }
+            _ => {}
+        }
+    }
+
+    fn synced(&mut self, file: &str) {
+        self.unsynced.remove(file);
+        self.syncs += 1;
+    }
+}
+
+/// The path behind the first descriptor of a call.
+fn path(call: &str) -> Option<&str> {
+    let (_, rest) = call.split_once('<')?;
+    rest.split_once('>').map(|(path, _)| path)
+}
+
+/// Keeps turns in a process of its own while its calls are recorded. False where they cannot be.
+async fn recorded(url: &str, calls: &Path) -> bool {
+    let test = "killed::keeps_turns_until_it_is_killed";
+    let started = Command::new("strace")
+        .args(["-f", "-y", "-s", "16", "-e", "trace=write,pwrite64,fsync,fdatasync", "-o"])
+        .arg(calls)
+        .arg(std::env::current_exe().unwrap())
+        .args([test, "--exact", "--ignored", "--nocapture"])
+        .env(STORE, url)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn();
+    let Ok(mut child) = started else { return false };
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let mut kept = 0;
+    while kept < TURNS {
+        match lines.next_line().await.unwrap() {
+            Some(line) if line.starts_with("kept ") => kept += 1,
+            Some(line) if line.starts_with("strace: ") => eprintln!("{line}"),
+            Some(line) => panic!("it says {line}"),
+            None => return false,
+        }
+    }
+    // With strace, what it runs ends, too.
+    child.kill().await.unwrap();
+    true
+}
+
+#[tokio::test]
+async fn a_turn_in_a_file_is_synced_before_it_is_acknowledged() {
+    let place = Place::file();
+    let store = SqlStore::at(&place.url).unwrap();
+    store.create(&session(NAME), "").await.unwrap();
+    store.close().await;
+    let folder = tempfile::tempdir().unwrap();
+    let calls = folder.path().join("calls");
+    if !recorded(&place.url, &calls).await {
+        eprintln!(
+            "skipped: strace is missing, or may not record: `scripts/services start` installs it"
+        );
+        return;
+    }
+    let mut disk = Disk::default();
+    std::fs::read_to_string(&calls).unwrap().lines().for_each(|line| disk.read(line));
+    eprintln!("{} turns, {} syncs of {:?}", disk.acknowledged, disk.syncs, disk.written);
+    assert!(
+        disk.acknowledged >= TURNS && disk.syncs >= TURNS,
+        "{} {}",
+        disk.acknowledged,
+        disk.syncs
+    );
+    assert_eq!(disk.written.len(), 2, "the file, and the log beside it: {:?}", disk.written);
+}

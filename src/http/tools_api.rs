@@ -54,7 +54,7 @@ impl ToolsApi {
         process: CancellationToken,
     ) -> Self {
         let pictures = Slots::with_share(PICTURES_AT_ONCE, address_percent);
-        let endpoint_budget = SharedBudget::new(mcp_endpoint::ALL_BYTES);
+        let endpoint_budget = mcp_endpoint::shared_budget();
         Self { sources, registry, agents, cameras, vision, pictures, endpoint_budget, process }
     }
 

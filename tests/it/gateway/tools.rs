@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use hearken_actors::testkit::numbers;
+use hearken_actors::tools::schema::off_worker;
 use serde_json::{Value, json};
+use tokio::sync::oneshot;
 
 use super::{TextClient, asked, echoing, kinds, tool};
 use crate::support::app::TestServer;
@@ -266,5 +269,77 @@ async fn tools_can_be_switched_off() {
     assert_eq!(client.next().await["code"], "TOOL_REGISTRATION_FAILED");
     client.answer("hi").await;
     assert!(asked(&vendors)[0].get("tools").is_none());
+    server.stop().await;
+}
+
+/// A tool whose schema refers to the next part twice, from the whole on: 2^29 steps for a check.
+fn doubling() -> Value {
+    let next =
+        |n: usize| json!([{"$ref": format!("#/$defs/d{n}")}, {"$ref": format!("#/$defs/d{n}")}]);
+    let mut parts: serde_json::Map<_, _> =
+        (0..29).map(|n| (format!("d{n}"), json!({"allOf": next(n + 1)}))).collect();
+    parts.insert("d29".into(), json!({"type": "object"}));
+    let mut tool = tool("doubling");
+    tool["parameters"] = json!({"type": "object", "allOf": next(0), "$defs": parts});
+    tool
+}
+
+/// A tool whose patterns all have to be compiled until the last one shows that the schema is none.
+fn costly(n: usize) -> Value {
+    let pattern =
+        |p: usize| (format!("p{p:02}"), json!({"pattern": format!("^[a-z{p}]{{1,300}}$")}));
+    let mut properties: serde_json::Map<_, _> = (0..15).map(pattern).collect();
+    properties.insert("p99".into(), json!({"pattern": "("}));
+    let mut tool = tool(&format!("costly{n}"));
+    tool["parameters"]["properties"] = json!(properties);
+    tool
+}
+
+#[actix_web::test]
+async fn schemas_that_take_too_long_are_refused_with_a_reason_and_the_socket_goes_on() {
+    const COSTLY: usize = 1_000;
+    let (_vendors, server) = echoing().await;
+    let mut client = TextClient::connect(&server).await;
+    client.send(json!({"type": "register_tools", "tools": [doubling()]})).await;
+    let told = client.next().await;
+    assert_eq!(told["code"], "TOOL_REGISTRATION_FAILED");
+    let why = "`parameters` is too complex: even empty arguments take too long to check";
+    assert!(told["details"].as_str().unwrap().contains(why), "{told}");
+    // All of these would take minutes.
+    let mut tools = vec![tool("good")];
+    tools.extend((0..COSTLY).map(costly));
+    client.send(json!({"type": "register_tools", "tools": tools})).await;
+    let told = client.next().await;
+    assert_eq!((&told["type"], &told["count"]), (&json!("tools_registered"), &json!(1)));
+    assert_eq!(told["tools"][0]["status"], "registered");
+    let last = &told["tools"][COSTLY]["error"];
+    assert_eq!(last, "The tools of this message take too long to check");
+    assert_eq!(client.answer("well").await, "You said well");
+    server.stop().await;
+}
+
+/// The work on schemas of all clients is done one after the other: here the test does some.
+#[actix_web::test]
+async fn a_registration_that_waits_holds_up_nobody_else() {
+    let (_vendors, server) = echoing().await;
+    let (mut client, mut other) =
+        (TextClient::connect(&server).await, TextClient::connect(&server).await);
+    let (begun, begins) = oneshot::channel();
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let working = tokio::spawn(off_worker(move |_| {
+        begun.send(()).unwrap();
+        // Ends when it is told to.
+        ended.recv().ok();
+    }));
+    begins.await.unwrap();
+    client.send(json!({"type": "register_tools", "tools": [tool("look")]})).await;
+    for _ in 0..20 {
+        other.is_quiet().await;
+    }
+    assert_eq!(other.answer("well").await, "You said well");
+    assert!(client.next().now_or_never().is_none(), "it waits for the work of others");
+    end.send(()).unwrap();
+    working.await.unwrap().unwrap();
+    assert_eq!(client.next().await["count"], 1);
     server.stop().await;
 }

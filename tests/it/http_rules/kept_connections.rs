@@ -51,6 +51,40 @@ async fn a_later_request_that_does_not_come_to_its_end_is_closed() {
     server.stop().await;
 }
 
+/// Sends a byte every so often, as long as the server reads; at most 200 of them. Returns how long it
+/// took until the connection was closed; `None` if it was not.
+async fn drip(socket: &mut TcpStream, head: &[u8]) -> Option<Duration> {
+    let begun = Instant::now();
+    for byte in head.iter().chain(std::iter::repeat(&b'x')).take(200) {
+        if socket.write_all(&[*byte]).await.is_err() {
+            return Some(begun.elapsed());
+        }
+        let mut answer = [0; 64];
+        // Nothing is answered to a head that does not end.
+        let read = tokio::time::timeout(LIMIT / 6, socket.read(&mut answer)).await;
+        match read {
+            Ok(Ok(0) | Err(_)) => return Some(begun.elapsed()),
+            Ok(Ok(_)) => panic!("answered: {}", String::from_utf8_lossy(&answer)),
+            Err(_) => {}
+        }
+    }
+    None
+}
+
+#[tokio::test]
+async fn a_later_request_that_comes_byte_by_byte_is_closed_in_time() {
+    let vendors = Vendors::start().await;
+    let server = server(&vendors).await;
+    for head in [&b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nx-drip: "[..], b"G", b"\r\n\r\n"] {
+        let mut socket = connect(&server).await;
+        ask(&mut socket).await;
+        let closed = drip(&mut socket, head).await;
+        let closed = closed.expect("no byte of a request restarts the time for it");
+        assert!(closed >= LIMIT / 2, "closed after {closed:?}");
+    }
+    server.stop().await;
+}
+
 #[tokio::test]
 async fn a_connection_in_use_stays_and_a_socket_too() {
     let vendors = Vendors::start().await;

@@ -2,6 +2,7 @@
 //! requests and of addresses. Not for what a route answers.
 
 mod bodies;
+mod handshakes;
 mod kept_connections;
 mod rules;
 mod shares;

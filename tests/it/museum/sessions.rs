@@ -201,15 +201,15 @@ async fn one_address_does_not_take_all_sessions() {
     assert_eq!(register("203.0.113.1", "the admin token of the tests").await, 200);
 }
 
-/// Functions that take about so many KiB of memory, and cost little to check.
-fn large(kib: usize) -> Value {
-    // A number takes 66 bytes.
-    const NUMBERS: usize = 3_900;
+/// So many functions that take 1.8 MiB of memory each, and are checked as soon as a check begins.
+fn large(functions: usize) -> Value {
+    // An object with a number takes 931 bytes.
+    let objects = vec![json!({"a": 7}); 2_000];
     let one = |n: usize| {
-        let parameters = json!({"type": "object", "examples": vec![7; NUMBERS]});
+        let parameters = json!({"type": "object", "examples": objects});
         json!({"name": format!("f{n}"), "description": "d", "parameters": parameters})
     };
-    json!((0..kib * 1_024 / (NUMBERS * 66)).map(one).collect::<Vec<_>>())
+    json!((0..functions).map(one).collect::<Vec<_>>())
 }
 
 #[tokio::test]
@@ -220,22 +220,22 @@ async fn what_a_client_took_is_free_again_when_it_has_left() {
         config.museum.requests_per_minute = 0;
     })
     .await;
-    let register = async |kib| {
-        let body = json!({"client_metadata": {}, "functions": large(kib)});
+    let register = async |functions| {
+        let body = json!({"client_metadata": {}, "functions": large(functions)});
         visit.ask(Method::POST, REGISTER, "", body).await
     };
-    let (status, told) = register(2_400).await;
+    let (status, told) = register(2).await;
     let detail = told["detail"].as_str().unwrap_or_default();
     assert_eq!((status, detail), (422, "body.functions: takes at most 2048 KiB of memory"));
     for round in 0..4 {
-        let (status, told) = register(1_900).await;
+        let (status, told) = register(1).await;
         assert_eq!(status, 200, "round {round}: {told}");
         let id = told["session_id"].as_str().unwrap();
         assert_eq!(register(0).await.0, 503, "there is room for one");
         assert_eq!(visit.ask(Method::DELETE, UNREGISTER, id, Value::Null).await.0, 200);
         assert_eq!(visit.ask(Method::GET, INFO, id, Value::Null).await.0, 401);
     }
-    assert_eq!(register(1_900).await.0, 200);
+    assert_eq!(register(1).await.0, 200);
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use futures_util::SinkExt as _;
 use hearken_proto::device::ListenMode;
 use hearken_test_support::eventually;
+use hearken_test_support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat};
 use serde_json::Value;
 use tokio_tungstenite::connect_async;
 use tokio_tungstenite::tungstenite::{Error, Message};
@@ -13,7 +14,7 @@ use super::person::Person;
 use super::turns::good_answer;
 use super::voices::SPEECH;
 use super::{HELLO, Socket, close_code, json_of, socket};
-use crate::support::app::{PHRASES, TestServer, Vendors};
+use crate::support::app::{HEARD, PHRASES, REPLY, SORRY, TestServer, Vendors};
 
 /// A socket, or the server's refusal: its status, `Retry-After` and code.
 async fn try_socket(server: &TestServer) -> Result<Socket, (u16, String, String)> {
@@ -171,5 +172,45 @@ async fn a_device_is_counted_as_listening_only_while_its_microphone_is_open() {
     socket.send(Message::text(r#"{"type":"listen","state":"stop"}"#)).await.unwrap();
     stands("idle").await;
     drop(socket);
+    server.stop().await;
+}
+
+/// Tells whoever asks for it a story of twenty seconds, if the model is slow, and others the usual.
+fn story_or_reply(asked: &[u8]) -> String {
+    if asked == b"a story" { "And so on. ".repeat(80) } else { REPLY.join(" ") }
+}
+
+/// A text client has the only call that the configuration allows at once.
+#[tokio::test]
+async fn a_device_waits_for_the_call_of_a_text_client_where_one_is_allowed_at_once() {
+    let vendors = Vendors::of(
+        ListenAiAsr::start(Behaviour::Normal, HEARD).await,
+        OpenAiChat::answering(story_or_reply).await,
+        ListenAiTts::start(Behaviour::Normal).await,
+    );
+    let server = TestServer::start(&vendors, |config| {
+        config.llm.max_calls = 1;
+        (config.llm.first_token_timeout_ms, config.llm.retry_within_ms) = (1_000, 0);
+    })
+    .await;
+    vendors.tts.until(|seen| seen.requests >= PHRASES).await;
+    vendors.llm.set(Behaviour::Slow);
+    let (mut client, _) = connect_async(server.gateway_url()).await.unwrap();
+    for message in
+        [r#"{"type": "configure", "stream": true}"#, r#"{"type": "text_input", "text": "a story"}"#]
+    {
+        client.send(Message::text(message)).await.unwrap();
+    }
+    json_of(&mut client, "llm_delta").await;
+    vendors.llm.set(Behaviour::Normal);
+    let mut person = Person::meet(&server.device_url(), 1, ListenMode::Auto).await;
+    person.say(&SPEECH).await;
+    assert_eq!(person.answer().await.sentences, [SORRY]);
+    assert_eq!(vendors.llm.seen().requests, 1, "the second call was not made");
+    client.send(Message::text(r#"{"type": "cancel"}"#)).await.unwrap();
+    vendors.llm.until(|seen| seen.closed == 1).await;
+    person.say(&SPEECH).await;
+    assert_eq!(person.answer().await, good_answer());
+    drop((client, person));
     server.stop().await;
 }

@@ -6,6 +6,7 @@ mod endings;
 mod failures;
 mod handshake;
 mod limits;
+mod log;
 mod many_connections;
 pub(crate) mod person;
 mod readiness;

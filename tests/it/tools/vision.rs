@@ -1,16 +1,19 @@
 //! The vision endpoint, as firmware uses it: chunked multipart, its own token, no way around it.
 //! And pictures that tools answer with, seen by the same model.
 
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use hearken::config::Config;
 use hearken_base::Secret;
+use hearken_test_support::eventually;
 use hearken_tool_sources::VisionTokens;
 use hearken_virtual_device::toolbox::{Quirks, Toolbox};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinHandle;
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
 
 use super::devices::{asked_for_less, patient, results};
 use super::{SECRET, known};
@@ -20,10 +23,11 @@ use crate::support::app::{TestServer, Vendors};
 
 const DEVICE: &str = "02:00:00:00:00:01";
 
-/// A model that sees a cat in everything; keeps what it was asked.
+/// A model that sees a cat in everything, once its gate is open; keeps what it was asked.
 struct Model {
     url: String,
     asked: Arc<Mutex<Vec<Value>>>,
+    gate: watch::Sender<bool>,
     task: JoinHandle<()>,
 }
 
@@ -32,23 +36,38 @@ impl Model {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
         let asked: Arc<Mutex<Vec<Value>>> = Arc::default();
-        let keeps = Arc::clone(&asked);
+        let (keeps, gate) = (Arc::clone(&asked), watch::Sender::new(true));
+        let opened = gate.subscribe();
         let task = tokio::spawn(async move {
-            while let Ok((mut stream, _)) = listener.accept().await {
-                let (head, body) = read(&mut stream).await;
-                assert!(head.starts_with("POST /v1/chat/completions"), "{head}");
-                keeps.lock().unwrap().push(serde_json::from_slice(&body).unwrap());
-                let words = json!({"choices": [{"message": {"content": " a cat \n"}}]}).to_string();
-                let answer = format!(
-                    "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
-                     connection: close\r\n\r\n{words}",
-                    words.len()
-                );
-                stream.write_all(answer.as_bytes()).await.unwrap();
+            let mut visits = JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                visits.spawn(see(stream, Arc::clone(&keeps), opened.clone()));
             }
         });
-        Self { url, asked, task }
+        Self { url, asked, gate, task }
     }
+
+    fn asked(&self) -> usize {
+        self.asked.lock().unwrap().len()
+    }
+}
+
+async fn see(
+    mut stream: TcpStream,
+    asked: Arc<Mutex<Vec<Value>>>,
+    mut gate: watch::Receiver<bool>,
+) {
+    let (head, body) = read(&mut stream).await;
+    assert!(head.starts_with("POST /v1/chat/completions"), "{head}");
+    asked.lock().unwrap().push(serde_json::from_slice(&body).unwrap());
+    gate.wait_for(|open| *open).await.unwrap();
+    let words = json!({"choices": [{"message": {"content": " a cat \n"}}]}).to_string();
+    let answer = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
+         connection: close\r\n\r\n{words}",
+        words.len()
+    );
+    stream.write_all(answer.as_bytes()).await.unwrap();
 }
 
 impl Drop for Model {
@@ -78,14 +97,18 @@ fn tokens() -> VisionTokens {
 
 /// Sends a picture in chunks, as `esp32_camera.cc` does; the status and the answer.
 async fn explain(server: &TestServer, token: &str, picture: &[u8]) -> (u16, Value) {
+    explain_to(server.address, &format!("Authorization: Bearer {token}"), picture).await
+}
+
+/// Does the same with these headers beside the usual ones.
+async fn explain_to(server: SocketAddr, headers: &str, picture: &[u8]) -> (u16, Value) {
     let boundary = "----ESP32_CAMERA_BOUNDARY";
-    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let mut stream = TcpStream::connect(server).await.unwrap();
     let head = format!(
-        "POST /vision/explain HTTP/1.1\r\nHost: {}\r\nDevice-Id: {DEVICE}\r\n\
-         Client-Id: 00000000-0000-4000-8000-000000000001\r\nAuthorization: Bearer {token}\r\n\
+        "POST /vision/explain HTTP/1.1\r\nHost: {server}\r\nDevice-Id: {DEVICE}\r\n\
+         Client-Id: 00000000-0000-4000-8000-000000000001\r\n{headers}\r\n\
          Content-Type: multipart/form-data; boundary={boundary}\r\n\
-         Transfer-Encoding: chunked\r\n\r\n",
-        server.address
+         Transfer-Encoding: chunked\r\n\r\n"
     );
     let question = format!(
         "--{boundary}\r\nContent-Disposition: form-data; name=\"question\"\r\n\r\n这是什么\r\n"
@@ -156,6 +179,50 @@ async fn pictures_that_are_none_or_too_large_are_refused() {
     let url = server.http_url("/vision/explain");
     let plain = reqwest::Client::new().post(url).header("Device-Id", DEVICE).bearer_auth(&token);
     assert_eq!(plain.body("picture").send().await.unwrap().status(), 400);
+    server.stop().await;
+}
+
+/// Eight pictures are described at once, four of them for one address.
+#[tokio::test]
+async fn a_picture_beyond_those_at_once_is_refused_and_a_later_one_is_not() {
+    let (vendors, model) = (Vendors::start().await, Model::start().await);
+    let see = seeing(&model);
+    let server = TestServer::start(&vendors, |config| {
+        see(config);
+        // Each client has an address of its own.
+        config.ota.trust_proxy = true;
+    })
+    .await;
+    let (token, address) = (tokens().mint(DEVICE), server.address);
+    let show = |from: &str| {
+        let headers = format!("Authorization: Bearer {token}\r\nX-Forwarded-For: {from}");
+        async move { explain_to(address, &headers, b"\xff\xd8").await }
+    };
+    let refused = async |from: &str, says: &str| {
+        let (status, told) = show(from).await;
+        let error = &told["error"];
+        assert_eq!((status, &error["code"]), (503, &json!("BUSY")), "{from}: {told}");
+        assert!(error["message"].as_str().unwrap().ends_with(says), "{from}: {told}");
+    };
+    model.gate.send_replace(false);
+    let mut described = JoinSet::new();
+    for (seen, from) in [(4, "203.0.113.1"), (8, "203.0.113.2")] {
+        for _ in 0..4 {
+            described.spawn(show(from));
+        }
+        eventually("the model sees them", async || (model.asked() == seen).then_some(())).await;
+        refused(from, "too many are in use by this address").await;
+    }
+    refused("203.0.113.3", "too many are in use").await;
+    assert_eq!(model.asked(), 8);
+    model.gate.send_replace(true);
+    let cat = (200, json!({"success": true, "response": "a cat"}));
+    while let Some(answer) = described.join_next().await {
+        assert_eq!(answer.unwrap(), cat);
+    }
+    for from in ["203.0.113.1", "203.0.113.3"] {
+        assert_eq!(show(from).await, cat, "{from}");
+    }
     server.stop().await;
 }
 

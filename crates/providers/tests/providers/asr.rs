@@ -210,3 +210,53 @@ async fn audio_leaves_while_the_person_still_speaks() {
     stub.until(|seen| seen.audio_bytes == PIECE.len() * 2).await;
     assert_eq!(utterance.finish().await.unwrap().text, "x");
 }
+
+/// Bytes of the longest transcript, if its characters have three bytes each.
+const MAX_TRANSCRIPT_BYTES: usize = 3 * 4_000;
+
+/// What is heard of so many characters of three bytes each, on every wire.
+async fn hear_long(chars: usize) -> Vec<Result<String, ProviderError>> {
+    let words = "好".repeat(chars);
+    let patient = |url| AsrSettings { result_timeout_ms: 60_000, ..settings(url) };
+    let two_pass = FunAsrMode::TwoPass;
+    let stubs = [
+        ListenAiAsr::start(Behaviour::Normal, &words).await,
+        FunAsr::start(Behaviour::Normal, &words).await,
+        OpenAiTranscriptions::start(Behaviour::Normal, &words).await,
+    ];
+    let of = stubs.each_ref().map(|stub| patient(stub.url()));
+    let segments = AsrSettings { funasr_mode: two_pass, ..of[1].clone() };
+    let mut heard = Vec::new();
+    for settings in of.iter().chain([&segments]) {
+        heard.push(hear(settings).await);
+    }
+    heard
+}
+
+#[tokio::test]
+async fn a_transcript_of_megabytes_is_cut_and_a_larger_answer_is_refused_on_every_wire() {
+    let cut = |heard: &String| {
+        assert_eq!((heard.len(), heard.chars().count()), (MAX_TRANSCRIPT_BYTES, 4_000));
+        assert!(heard.capacity() <= 2 * MAX_TRANSCRIPT_BYTES, "{}", heard.capacity());
+    };
+    let refused = |error: &ProviderError| assert_eq!(error.kind, ProviderErrorKind::Protocol);
+    // Below each limit, between that of HTTP and that of WebSockets, and beyond both.
+    let all = hear_long(300_000).await;
+    all.iter().for_each(|heard| cut(heard.as_ref().unwrap()));
+    let [listenai, funasr, openai, segments] = &hear_long(2 << 20).await[..] else { panic!() };
+    for heard in [listenai, funasr, segments] {
+        cut(heard.as_ref().unwrap());
+    }
+    refused(openai.as_ref().unwrap_err());
+    let all = hear_long(3 << 20).await;
+    all.iter().for_each(|heard| refused(heard.as_ref().unwrap_err()));
+}
+
+#[tokio::test]
+async fn thousands_of_segments_are_cut_too() {
+    let words = format!("{}\n", "好".repeat(100)).repeat(2_000);
+    let stub = FunAsr::start(Behaviour::Normal, &words).await;
+    let patient = AsrSettings { result_timeout_ms: 60_000, ..settings(stub.url()) };
+    let heard = hear(&AsrSettings { funasr_mode: FunAsrMode::TwoPass, ..patient }).await;
+    assert_eq!(heard.unwrap().len(), MAX_TRANSCRIPT_BYTES);
+}

@@ -432,3 +432,34 @@ async fn all_tries_together_keep_to_the_deadline() {
         }
     }
 }
+
+/// Makes as many calls as the settings allow, and one more.
+async fn check_calls_at_once(most: usize) {
+    let stub = OpenAiChat::start(Behaviour::Lingering, REPLY).await;
+    let settings = LlmSettings {
+        max_calls: most,
+        first_token_timeout_ms: 1_000,
+        idle_timeout_ms: 60_000,
+        ..settings(stub.url())
+    };
+    let llm = hearken_providers::llm(&settings).unwrap();
+    let mut calls = Vec::new();
+    for _ in 0..most {
+        let mut call = llm.reply(prompt());
+        assert!(matches!(call.next().await, Some(Ok(LlmDelta::Text(_)))));
+        calls.push(call);
+    }
+    let mut beyond = llm.reply(prompt());
+    let refused = beyond.next().await.unwrap().unwrap_err();
+    assert_eq!(refused.kind, ProviderErrorKind::RateLimited);
+    assert_eq!(stub.seen().requests, most, "it waited, and was not made");
+    calls.pop();
+    let mut next = llm.reply(prompt());
+    assert!(matches!(next.next().await, Some(Ok(LlmDelta::Text(_)))), "one has ended");
+    assert_eq!(stub.seen().requests, most + 1);
+}
+
+#[tokio::test]
+async fn a_call_beyond_those_that_the_settings_allow_at_once_waits() {
+    tokio::join!(check_calls_at_once(1), check_calls_at_once(2));
+}

@@ -11,8 +11,10 @@ use hearken_proto::ids::SessionId;
 use hearken_providers::retry::RetryPolicy;
 use hearken_providers::state::StateConfig;
 use hearken_providers::state::{self, HttpStateServer};
+use hearken_test_support::scripted_server::{ScriptedServer, answer};
 use hearken_test_support::vendors::{gone, nowhere, read_request, respond};
 use hearken_test_support::worlds::Worlds;
+use jiff::{Timestamp, ToSpan as _};
 use serde_json::{Map, Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
@@ -244,6 +246,30 @@ async fn the_servers_own_wait_is_kept() {
             assert_eq!(stub.seen().len(), 1);
         }
     }
+}
+
+/// Is asked to wait by `Retry-After` in this form, and then answered. Checks that the wait was kept.
+async fn check_wait(status: u16, told: &str, least: Duration) {
+    let refusal = answer(status, &format!("retry-after: {told}\r\n"), b"{}");
+    let server = ScriptedServer::start([refusal, answer(200, "", b"{}")]).await;
+    let began = Instant::now();
+    let state = client_with(&server.url("http", "/game"), 60_000).state(&session()).await;
+    assert_eq!((state, server.requests()), (Ok(Map::new()), 2), "{status} {told}");
+    assert!(began.elapsed() >= least, "{status} {told}: {:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn a_wait_that_is_told_as_a_fraction_or_as_a_date_is_kept_too() {
+    // Dates have whole seconds; a client that reads none asks again after some milliseconds.
+    let date = (Timestamp::now() + 3.seconds()).strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
+    let checks = [429, 500, 503].map(|status| {
+        let date = date.as_str();
+        async move {
+            let fraction = check_wait(status, "1.25", Duration::from_millis(1_250));
+            tokio::join!(fraction, check_wait(status, date, Duration::from_millis(500)))
+        }
+    });
+    futures_util::future::join_all(checks).await;
 }
 
 #[tokio::test]

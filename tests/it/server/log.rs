@@ -1,0 +1,82 @@
+//! What the program itself writes to its log: who may use what, and how little of a peer that floods it.
+//! Not for its format.
+
+use futures_util::SinkExt as _;
+use hearken_test_support::eventually;
+use serde_json::{Value, json};
+use tokio_tungstenite::connect_async;
+use tokio_tungstenite::tungstenite::Message;
+
+use super::{HELLO, json_of};
+use crate::support::app::Vendors;
+use crate::support::process::ServerProcess;
+
+/// The lines of the log with this message, whatever their level.
+fn lines(server: &ServerProcess, message: &str) -> Vec<Value> {
+    let log = server.log();
+    // The last line may be half written.
+    let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    lines.filter(|line| line["fields"]["message"] == message).collect()
+}
+
+#[tokio::test]
+async fn the_start_tells_what_is_open_to_whom() {
+    const NEAR: &str = "this machine and its private networks; others with the admin token";
+    let vendors = Vendors::start().await;
+    let settings = [
+        ("HEARKEN__GATEWAY__OPEN_TO_ALL", "true"),
+        ("HEARKEN__MUSEUM__TOKEN", "the token of museum clients"),
+    ];
+    let server = ServerProcess::start(&vendors, &settings).await;
+    let told = lines(&server, "access");
+    let rows = told.iter().map(|row| {
+        let text = |value: &'_ Value| value.as_str().unwrap_or_default().to_owned();
+        (text(&row["level"]), text(&row["fields"]["part"]), text(&row["fields"]["open_to"]))
+    });
+    assert_eq!(
+        rows.collect::<Vec<_>>(),
+        [
+            ("INFO", "devices", "devices on this machine; others with a device's token"),
+            ("WARN", "text clients", "everybody"),
+            ("INFO", "chat sessions", NEAR),
+            ("INFO", "museum clients", "clients with `museum.token`"),
+            ("INFO", "management of devices and tools", "clients with `auth.admin_token`"),
+            ("INFO", "administration", "clients with `admin.password`"),
+            ("INFO", "metrics", NEAR),
+        ]
+        .map(|(level, part, open_to)| (
+            level.to_owned(),
+            part.to_owned(),
+            open_to.to_owned()
+        ))
+    );
+}
+
+/// As many text frames as a device may send in ten seconds, its hello included, and more.
+#[tokio::test]
+async fn a_device_that_sends_nonsense_is_warned_about_five_times() {
+    const FRAMES: usize = 600;
+    let vendors = Vendors::start().await;
+    let server = ServerProcess::start(&vendors, &[]).await;
+    let url = format!("ws://{}/xiaozhi/v1/?device-id=02:00:00:00:00:0e", server.address);
+    let (mut socket, _) = connect_async(url).await.unwrap();
+    socket.send(Message::text(HELLO)).await.unwrap();
+    json_of(&mut socket, "hello").await;
+    for n in 0..2 * FRAMES {
+        let nonsense = ["no JSON", r#"{"type":"dance"}"#, r#"{"type":"listen","state":"x"}"#];
+        // It may be closed before all is sent.
+        socket.feed(Message::text(nonsense[n % 3])).await.ok();
+    }
+    socket.flush().await.ok();
+    let left = "left out further warnings about a peer that has gone";
+    let left_out = eventually("the device has gone", async || lines(&server, left).pop()).await;
+    let warned = ["cannot read a text frame", "ignored a message of unknown type"];
+    let warned: usize = warned.iter().map(|message| lines(&server, message).len()).sum();
+    assert_eq!(
+        (warned, &left_out["fields"]["left_out"]),
+        (5, &json!(FRAMES - 1 - 5)),
+        "{left_out}"
+    );
+    let closed = "closing: the device sends too many text frames";
+    assert_eq!(lines(&server, closed).len(), 1);
+}

@@ -26,7 +26,7 @@ use utoipa::ToSchema;
 
 use super::auth::Face;
 use super::extract::{Application, ChatBody, OwnSession};
-use super::fault::{Answer, FaultBody, Faults, Refusal, refusal};
+use super::fault::{Answer, FaultBody, Faults, Refusal, log_outage, refusal};
 use super::params;
 
 /// Default page size of sessions.
@@ -57,9 +57,8 @@ pub struct Chats {
 
 /// Converts an error to the client's response, and logs its cause.
 pub(super) fn failed(error: &ChatError) -> Refusal {
-    let cause = std::error::Error::source(error).map(ToString::to_string);
     if let ChatError::Store(_) | ChatError::State(_) = error {
-        tracing::warn!(%error, cause, "cannot serve a request about a chat session");
+        log_outage(error);
     }
     refusal(error.fault(), &error.to_string())
 }

@@ -2,11 +2,13 @@
 //! "message"}}`.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use actix_web::error::InternalError;
 use actix_web::http::StatusCode;
 use actix_web::http::header::{ALLOW, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use actix_web::{HttpRequest, HttpResponse};
+use hearken_actors::paced_log::PacedLog;
 use hearken_proto::fault::Fault;
 use hearken_store::{StoreError, StoreErrorKind};
 use serde::Serialize;
@@ -132,10 +134,22 @@ pub(super) fn refusal(fault: Fault, about: &str) -> Refusal {
     answer(fault, about).into()
 }
 
+/// Warnings about requests that failed because a part of the server is down: each of them would say
+/// the same.
+static OUTAGES: LazyLock<PacedLog> = LazyLock::new(PacedLog::default);
+
+/// Logs that a request failed because a part of the server is down.
+pub(super) fn log_outage(error: &dyn std::error::Error) {
+    OUTAGES.log(|left_out| {
+        let causes = std::iter::successors(error.source(), |cause| cause.source());
+        let cause = causes.map(ToString::to_string).collect::<Vec<_>>().join(": ");
+        tracing::warn!(%error, cause, left_out, "cannot serve a request");
+    });
+}
+
 /// Builds the client's response to an error of the store, and logs its cause.
 pub(super) fn store_failed(error: &StoreError) -> Refusal {
-    let cause = std::error::Error::source(error).map(ToString::to_string);
-    tracing::warn!(%error, cause, "the store failed");
+    log_outage(error);
     let fault = match error.kind {
         StoreErrorKind::Full => Fault::Busy,
         _ => Fault::Unavailable,

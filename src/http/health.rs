@@ -113,8 +113,16 @@ impl StoreCheck {
         {
             return state;
         }
+        let before = last.map(|(_, state)| state);
         let state = match timeout(STORE_WITHIN, store.check_usable()).await {
-            Ok(Ok(())) => ServiceState::Ready,
+            Ok(Ok(())) => {
+                if before == Some(ServiceState::Down) {
+                    tracing::info!("the store can be used again");
+                }
+                ServiceState::Ready
+            }
+            // It is told once: it is asked every second.
+            _ if before == Some(ServiceState::Down) => ServiceState::Down,
             Ok(Err(error)) => {
                 let cause = std::error::Error::source(&error).map(ToString::to_string);
                 tracing::warn!(%error, cause, "the store cannot be used");
@@ -152,7 +160,7 @@ pub(super) async fn healthz(health: web::Data<Health>) -> HttpResponse {
 /// `tts`): `ready`, `degraded` or `down`. The services' states are those of their last requests.
 /// 503 while an engine is not ready (`"status": "starting"`), at shutdown (`"stopping"`), and while
 /// the store cannot be used (`"down"`); without the others the server goes on, with 200 and
-/// `"degraded"`.
+/// `"degraded"`. If the server runs engines, includes the state of each.
 #[utoipa::path(get, path = "/readyz", tag = "server",
     responses((status = 200, body = Object), (status = 503, body = Object)))]
 pub(super) async fn readyz(health: web::Data<Health>) -> HttpResponse {
@@ -165,7 +173,12 @@ pub(super) async fn readyz(health: web::Data<Health>) -> HttpResponse {
         None => "ready",
     };
     let serves = matches!(status, "ready" | "degraded");
-    answer(serves).json(json!({"status": status, "dependencies": states}))
+    let mut body = json!({"status": status, "dependencies": states});
+    let engines = health.engines.snapshot();
+    if !engines.is_empty() {
+        body["engines"] = json!(engines);
+    }
+    answer(serves).json(body)
 }
 
 fn answer(ready: bool) -> HttpResponseBuilder {

@@ -18,18 +18,18 @@ const AGAIN_AFTER: Duration = Duration::from_millis(100);
 
 /// What clients saw.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(crate) struct Seen {
     /// Messages that were answered.
-    pub(super) answered: usize,
+    pub(crate) answered: usize,
     /// Answers to attempts by status; 0 where there was none.
-    pub(super) statuses: BTreeMap<u16, usize>,
+    pub(crate) statuses: BTreeMap<u16, usize>,
     /// How long each message took from its first attempt to its answer.
-    pub(super) took: Vec<Duration>,
+    pub(crate) took: Vec<Duration>,
 }
 
 impl Seen {
     /// That of which so many percent took less.
-    pub(super) fn percentile(&self, percent: usize) -> Duration {
+    pub(crate) fn percentile(&self, percent: usize) -> Duration {
         let mut took = self.took.clone();
         took.sort_unstable();
         let place = (took.len() * percent / 100).min(took.len().saturating_sub(1));
@@ -37,11 +37,11 @@ impl Seen {
     }
 
     /// Attempts that were not answered with 200.
-    pub(super) fn troubles(&self) -> usize {
+    pub(crate) fn troubles(&self) -> usize {
         self.statuses.iter().filter(|(status, _)| **status != 200).map(|(_, n)| n).sum()
     }
 
-    fn add(&mut self, other: Self) {
+    pub(crate) fn add(&mut self, other: Self) {
         self.answered += other.answered;
         self.took.extend(other.took);
         for (status, n) in other.statuses {
@@ -51,8 +51,8 @@ impl Seen {
 }
 
 /// Sessions in which somebody talks.
-pub(super) struct Load {
-    pub(super) sessions: Vec<String>,
+pub(crate) struct Load {
+    pub(crate) sessions: Vec<String>,
     http: reqwest::Client,
     base: String,
     done: Arc<AtomicUsize>,
@@ -61,12 +61,13 @@ pub(super) struct Load {
 impl Load {
     /// So many new sessions, through nginx.
     pub(super) async fn new(cluster: &Instances, sessions: usize) -> Self {
-        let mut load = Self {
-            sessions: Vec::new(),
-            http: reqwest::Client::new(),
-            base: cluster.url("/api/sessions"),
-            done: Arc::default(),
-        };
+        Self::at(cluster.url("/api/sessions"), sessions).await
+    }
+
+    /// The same, at a server.
+    pub(crate) async fn at(base: String, sessions: usize) -> Self {
+        let http = reqwest::Client::new();
+        let mut load = Self { sessions: Vec::new(), http, base, done: Arc::default() };
         for n in 0..sessions {
             let wanted = json!({"name": format!("load {n}"), "creator_id": "load"});
             let made = load.http.post(&load.base).json(&wanted).send().await.unwrap();
@@ -77,16 +78,21 @@ impl Load {
         load
     }
 
+    /// How many messages were answered.
+    pub(crate) fn answered(&self) -> usize {
+        self.done.load(Ordering::Relaxed)
+    }
+
     /// Ends when so many messages were answered.
-    pub(super) async fn reached(&self, answered: usize) {
+    pub(crate) async fn reached(&self, answered: usize) {
         let mut ticks = tokio::time::interval(Duration::from_millis(10));
-        while self.done.load(Ordering::Relaxed) < answered {
+        while self.answered() < answered {
             ticks.tick().await;
         }
     }
 
     /// Says so many messages in each session, one after the other, all sessions at once.
-    pub(super) async fn talk(&self, from: usize, messages: usize) -> Seen {
+    pub(crate) async fn talk(&self, from: usize, messages: usize) -> Seen {
         let mut people = JoinSet::new();
         for (n, session) in self.sessions.iter().enumerate() {
             let (http, done) = (self.http.clone(), Arc::clone(&self.done));
@@ -112,7 +118,7 @@ impl Load {
 
     /// What the store has of every session is what was said, each message once, in order, each
     /// with its own answer.
-    pub(super) async fn check(&self, base: &str, messages: usize) {
+    pub(crate) async fn check(&self, base: &str, messages: usize) {
         for (n, session) in self.sessions.iter().enumerate() {
             let mut kept = Vec::new();
             let mut before = String::new();
@@ -145,7 +151,7 @@ impl Load {
 }
 
 /// What is said in a session.
-pub(super) fn words(session: usize, message: usize) -> String {
+pub(crate) fn words(session: usize, message: usize) -> String {
     format!("message {message} of session {session}")
 }
 

@@ -5,5 +5,5 @@ mod crossings;
 mod cutting;
 mod instances;
 mod killed;
-mod load;
+pub(crate) mod load;
 mod text_cutting;

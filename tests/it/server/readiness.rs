@@ -1,23 +1,21 @@
 //! `/readyz` while dependencies fail and come back: the store as a SQLite file and on a PostgreSQL of
 //! the test's own, Redis, and the services of a turn.
 
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::Duration;
 
 use hearken::config::Config;
 use hearken_base::Secret;
+use hearken_engines::supervise::Engine;
 use hearken_proto::device::ListenMode;
 use hearken_test_support::vendors::{Behaviour, ListenAiAsr, ListenAiTts};
 use hearken_test_support::{eventually_within, free_port};
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
-use tokio::process::{Child, Command};
 
 use super::PATIENCE;
 use super::person::Person;
 use super::voices::SPEECH;
 use crate::support::app::{TestServer, Vendors};
+use crate::support::postgres::Postgres;
 
 /// What the server says of its readiness: the status, and the answer.
 async fn ask(server: &TestServer) -> (u16, Value) {
@@ -72,95 +70,6 @@ async fn a_store_whose_file_is_gone_or_locked_is_down() {
     server.stop().await;
 }
 
-/// Programs of the newest PostgreSQL that is installed.
-fn postgres_programs() -> Option<PathBuf> {
-    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-    let number = |path: &Path| path.file_name()?.to_str()?.parse::<u32>().ok();
-    let newest = versions.map(|v| v.path()).max_by_key(|path| number(path))?;
-    let programs = newest.join("bin");
-    programs.join("initdb").exists().then_some(programs)
-}
-
-/// A PostgreSQL of the test's own, which it may stop.
-struct Postgres {
-    programs: PathBuf,
-    folder: tempfile::TempDir,
-    port: u16,
-    process: Option<Child>,
-}
-
-impl Postgres {
-    /// None where PostgreSQL is not installed.
-    async fn start() -> Option<Self> {
-        let Some(programs) = postgres_programs() else {
-            eprintln!("skipped: no PostgreSQL, see scripts/services");
-            return None;
-        };
-        // Its user must find it: PostgreSQL refuses to run as root.
-        let folder = tempfile::tempdir_in("/var/tmp").unwrap();
-        let mut postgres = Self { programs, folder, port: free_port(), process: None };
-        if rustix::process::geteuid().is_root() {
-            let mut chown = Command::new("chown");
-            let owned = chown.arg("postgres").arg(postgres.folder.path()).status().await;
-            assert!(owned.unwrap().success());
-        }
-        let mut made = postgres.program("initdb");
-        made.args(["--username=hearken", "--auth=trust", "--encoding=UTF8", "--no-sync"]);
-        let made = made.arg("-D").arg(postgres.data()).output().await.unwrap();
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        postgres.run().await;
-        Some(postgres)
-    }
-
-    fn data(&self) -> PathBuf {
-        self.folder.path().join("data")
-    }
-
-    fn program(&self, name: &str) -> Command {
-        let program = self.programs.join(name);
-        let mut command = if rustix::process::geteuid().is_root() {
-            let mut command = Command::new("setpriv");
-            command.args([
-                "--reuid=postgres",
-                "--regid=postgres",
-                "--clear-groups",
-                "--pdeathsig=KILL",
-            ]);
-            command.arg(program);
-            command
-        } else {
-            Command::new(program)
-        };
-        command.current_dir("/").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        command.kill_on_drop(true);
-        command
-    }
-
-    async fn run(&mut self) {
-        let mut command = self.program("postgres");
-        command.arg("-D").arg(self.data()).args(["-p", &self.port.to_string()]);
-        command.args(["-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="]);
-        self.process = Some(command.stderr(Stdio::null()).spawn().unwrap());
-        eventually_within(PATIENCE, "PostgreSQL listens", async || {
-            TcpStream::connect(("127.0.0.1", self.port)).await.ok()
-        })
-        .await;
-    }
-
-    /// Ends it at once: its connections break.
-    async fn stop(&mut self) {
-        let mut process = self.process.take().unwrap();
-        let id = process.id().unwrap().to_string();
-        let told = Command::new("kill").args(["-INT", &id]).status().await.unwrap();
-        assert!(told.success());
-        process.wait().await.unwrap();
-    }
-
-    fn url(&self) -> String {
-        format!("postgres://hearken@127.0.0.1:{}/postgres", self.port)
-    }
-}
-
 #[tokio::test]
 async fn a_postgresql_that_is_stopped_is_told_and_comes_back() {
     let Some(mut postgres) = Postgres::start().await else { return };
@@ -176,6 +85,30 @@ async fn a_postgresql_that_is_stopped_is_told_and_comes_back() {
     until(&server, 200, "ready").await;
     server.stop().await;
     postgres.stop().await;
+}
+
+#[tokio::test]
+async fn an_engine_that_keeps_failing_is_told_and_its_restarts_are_counted() {
+    let vendors = Vendors::start().await;
+    let engine = Engine {
+        name: "speech",
+        program: "/bin/false".into(),
+        args: Vec::new(),
+        env: Vec::new(),
+        health_url: format!("http://127.0.0.1:{}/", free_port()),
+        answers_within: PATIENCE,
+    };
+    let server = TestServer::of(vendors.config(), vec![engine]).await;
+    let told = eventually_within(PATIENCE, "two restarts", async || {
+        let (status, told) = ask(&server).await;
+        assert_eq!((status, &told["status"]), (503, &json!("starting")), "{told}");
+        (told["engines"]["speech"]["restarts"].as_u64()? >= 2).then_some(told)
+    })
+    .await;
+    assert_ne!(told["engines"]["speech"]["state"], "ready", "{told}");
+    let counted = server.metric("hearken_engine_restarts_total{engine=\"speech\"}").await;
+    assert!(counted >= 2.0, "{counted}");
+    server.stop().await;
 }
 
 #[tokio::test]

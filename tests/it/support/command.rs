@@ -6,10 +6,20 @@ use tokio::process::Command;
 
 /// Runs the command in this data folder; its exit code, and what it printed.
 pub(crate) async fn hearken(data_dir: &Path, args: &[&str]) -> (Option<i32>, String, String) {
+    hearken_with(data_dir, &[], args).await
+}
+
+/// The same, with these variables.
+pub(crate) async fn hearken_with(
+    data_dir: &Path,
+    env: &[(&str, &str)],
+    args: &[&str],
+) -> (Option<i32>, String, String) {
     let folder = tempfile::tempdir().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_hearken"))
         .args(args)
         .env("HEARKEN__SERVER__DATA_DIR", data_dir)
+        .envs(env.iter().copied())
         .current_dir(folder.path())
         .output()
         .await

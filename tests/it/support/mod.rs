@@ -3,5 +3,6 @@
 
 pub(crate) mod app;
 pub(crate) mod command;
+pub(crate) mod postgres;
 pub(crate) mod process;
 pub(crate) mod slow_worlds;

@@ -1,11 +1,14 @@
 //! The program as a process of its own, its log in a file, and what it takes of the machine. Not for
 //! commands that end by themselves.
 
+use std::fs::File;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
-use hearken_test_support::{eventually, variable};
+use hearken_test_support::{eventually_within, variable};
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 
 use super::app::Vendors;
@@ -15,46 +18,135 @@ pub(crate) fn program() -> String {
     variable("HEARKEN_PROGRAM").unwrap_or_else(|| env!("CARGO_BIN_EXE_hearken").to_owned())
 }
 
-/// A running `hearken serve` on this machine before stub vendors.
+/// Longest wait for the program to listen, on a busy machine.
+const STARTS_WITHIN: Duration = Duration::from_secs(20);
+
+/// Starts the program in this folder; its log goes on where it was.
+fn spawn(folder: &Path, environment: &[(String, String)], memory_kib: Option<u64>) -> Child {
+    let log = File::options().create(true).append(true).open(folder.join("server.log")).unwrap();
+    let mut command = match memory_kib {
+        None => Command::new(program()),
+        Some(kib) => {
+            let mut shell = Command::new("/bin/sh");
+            shell
+                .args(["-c", "ulimit -v \"$0\" && exec \"$@\""])
+                .arg(kib.to_string())
+                .arg(program());
+            shell
+        }
+    };
+    command
+        .arg("serve")
+        .current_dir(folder)
+        .env("CLOUD_HOST", "127.0.0.1")
+        .env("CLOUD_PORT", "0")
+        .env("HEARKEN__EMBEDDED__ENABLED", "false")
+        .env("HEARKEN__LOG__FORMAT", "json")
+        // They ask the world.
+        .env("HEARKEN__TOOLS__BUILTIN__ENABLED", "")
+        .envs(environment.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log)
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap()
+}
+
+/// A running `hearken serve` on this machine before stub vendors. It may be killed and started again
+/// with the same folder.
 pub(crate) struct ServerProcess {
     pub(crate) address: SocketAddr,
     child: Child,
     folder: tempfile::TempDir,
+    environment: Vec<(String, String)>,
+    memory_kib: Option<u64>,
 }
 
 impl ServerProcess {
     /// Starts it with these variables, and waits until it listens.
     pub(crate) async fn start(vendors: &Vendors, env: &[(&str, &str)]) -> Self {
+        Self::within(vendors, env, None).await
+    }
+
+    /// The same, with an address space of at most so many KiB (`ulimit -v`).
+    pub(crate) async fn within(
+        vendors: &Vendors,
+        env: &[(&str, &str)],
+        memory_kib: Option<u64>,
+    ) -> Self {
         hearken_base::tls::choose_provider();
         let folder = tempfile::tempdir().unwrap();
-        let log = folder.path().join("server.log");
-        let child = Command::new(program())
-            .arg("serve")
-            .current_dir(folder.path())
-            .env("CLOUD_HOST", "127.0.0.1")
-            .env("CLOUD_PORT", "0")
-            .env("ASR_URL", vendors.asr.url())
-            .env("LLM_BASE_URL", vendors.llm.url())
-            .env("TTS_URL", vendors.tts.url())
-            .env("HEARKEN__SERVER__DATA_DIR", folder.path().join("data"))
-            .env("HEARKEN__EMBEDDED__ENABLED", "false")
-            .env("HEARKEN__LOG__FORMAT", "json")
-            // They ask the world.
-            .env("HEARKEN__TOOLS__BUILTIN__ENABLED", "")
-            .envs(env.iter().copied())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(std::fs::File::create(&log).unwrap())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        let address = eventually("the address in the log", async || {
-            let text = std::fs::read_to_string(&log).unwrap();
-            let at = text.find(r#""address":"127.0.0.1:"#)? + r#""address":""#.len();
-            text[at..].split('"').next()?.parse().ok()
+        let text = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        let urls = [
+            ("ASR_URL", vendors.asr.url()),
+            ("LLM_BASE_URL", vendors.llm.url()),
+            ("TTS_URL", vendors.tts.url()),
+            ("HEARKEN__SERVER__DATA_DIR", folder.path().join("data").display().to_string()),
+            ("TMPDIR", folder.path().join("tmp").display().to_string()),
+        ];
+        std::fs::create_dir(folder.path().join("tmp")).unwrap();
+        let usual = urls.map(|(name, value)| (name.to_owned(), value));
+        let environment: Vec<_> = usual.into_iter().chain(env.iter().map(text)).collect();
+        let child = spawn(folder.path(), &environment, memory_kib);
+        let address = ([127, 0, 0, 1], 0).into();
+        let mut server = Self { address, child, folder, environment, memory_kib };
+        server.address = server.listens_at(0).await;
+        server
+    }
+
+    /// Waits for the address in the log behind this place.
+    async fn listens_at(&self, behind: usize) -> SocketAddr {
+        eventually_within(STARTS_WITHIN, "the address in the log", async || {
+            let text = self.log();
+            let at = text[behind..].find(r#""address":"127.0.0.1:"#)?;
+            text[behind + at + r#""address":""#.len()..].split('"').next()?.parse().ok()
         })
-        .await;
-        Self { address, child, folder }
+        .await
+    }
+
+    /// What `kill -9` does.
+    pub(crate) async fn kill(&mut self) {
+        self.child.start_kill().expect("the server runs");
+        self.child.wait().await.unwrap();
+    }
+
+    /// Ends it as a service manager does; tells how long that took.
+    pub(crate) async fn terminate(&mut self) -> Duration {
+        let begun = Instant::now();
+        let pid = Pid::from_raw(self.pid().try_into().unwrap()).unwrap();
+        kill_process(pid, Signal::TERM).unwrap();
+        let status = self.child.wait().await.unwrap();
+        assert!(status.success(), "{status}: {}", self.log());
+        begun.elapsed()
+    }
+
+    /// Starts it again after it has ended, and waits until it listens.
+    pub(crate) async fn start_again(&mut self) {
+        let behind = self.log().len();
+        self.child = spawn(self.folder.path(), &self.environment, self.memory_kib);
+        self.address = self.listens_at(behind).await;
+    }
+
+    /// Waits until it has ended by itself.
+    pub(crate) async fn ended(&mut self) -> ExitStatus {
+        self.child.wait().await.unwrap()
+    }
+
+    /// A folder that is gone with it: `data` holds its data, unless the environment says another
+    /// place, and `tmp` is for its temporary files.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// An address for plain HTTP.
+    pub(crate) fn http_url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    /// An address for WebSockets.
+    pub(crate) fn socket_url(&self, path: &str) -> String {
+        format!("ws://{}{path}", self.address)
     }
 
     /// Its process id.
@@ -66,7 +158,8 @@ impl ServerProcess {
         PathBuf::from(format!("/proc/{}/{file}", self.pid()))
     }
 
-    fn status_kib(&self, name: &str) -> u64 {
+    /// A figure of proc_pid_status(5), in KiB.
+    pub(crate) fn status_kib(&self, name: &str) -> u64 {
         let status = std::fs::read_to_string(self.proc("status")).expect("the server runs");
         let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
         line.split_whitespace().next().unwrap().parse().unwrap()
@@ -90,6 +183,16 @@ impl ServerProcess {
     /// The number of its open files and sockets.
     pub(crate) fn open_files(&self) -> usize {
         std::fs::read_dir(self.proc("fd")).expect("the server runs").count()
+    }
+
+    /// The CPU time of all its threads since its start (proc_pid_stat(5): fields 14 and 15, in
+    /// hundredths of a second).
+    pub(crate) fn cpu(&self) -> Duration {
+        let stat = std::fs::read_to_string(self.proc("stat")).expect("the server runs");
+        // The name before them may contain anything.
+        let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
+        let ticks: u64 = fields[11..13].iter().map(|field| field.parse::<u64>().unwrap()).sum();
+        Duration::from_millis(ticks * 10)
     }
 
     /// What it has on disk, its log included, in KiB.

@@ -1,0 +1,36 @@
+//! The program as a process, while it, its machine or what it stands on fails: killed, without
+//! descriptors, memory or disk, with a clock that jumps, its PostgreSQL killed. Not for instances
+//! that share a load: see `cluster`.
+
+mod clients;
+mod clock;
+mod database;
+mod descriptors;
+mod disk;
+mod kills;
+mod memory;
+
+use hearken_test_support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat};
+
+use crate::support::app::{HEARD, Vendors};
+
+fn echo(asked: &[u8]) -> String {
+    format!("You said {}", String::from_utf8_lossy(asked))
+}
+
+/// Vendors whose model says back what it is told.
+async fn vendors() -> Vendors {
+    Vendors::of(
+        ListenAiAsr::start(Behaviour::Normal, HEARD).await,
+        OpenAiChat::answering(echo).await,
+        ListenAiTts::start(Behaviour::Normal).await,
+    )
+}
+
+/// Variables of every server here: people pause for less time, and nobody is limited.
+const USUAL: [(&str, &str); 4] = [
+    ("HEARKEN__HEARING__SILENCE_MS", "400"),
+    ("HEARKEN__SPEAKING__START_GUARD_MS", "250"),
+    ("HEARKEN__HTTP__REQUESTS_PER_MINUTE", "0"),
+    ("HEARKEN__AUTH__REQUIRED", "never"),
+];

@@ -1,0 +1,119 @@
+//! A PostgreSQL of a test's own, which may be stopped, killed and started again. Not for what is kept in
+//! it, nor for tests that share one: see `places` of the test support.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use hearken_test_support::free_port;
+use tokio::net::TcpStream;
+use tokio::process::{Child, Command};
+
+/// Longest wait for it to listen.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Programs of the newest PostgreSQL that is installed.
+fn postgres_programs() -> Option<PathBuf> {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let number = |path: &Path| path.file_name()?.to_str()?.parse::<u32>().ok();
+    let newest = versions.map(|v| v.path()).max_by_key(|path| number(path))?;
+    let programs = newest.join("bin");
+    programs.join("initdb").exists().then_some(programs)
+}
+
+/// A PostgreSQL of the test's own, which it may stop.
+pub(crate) struct Postgres {
+    programs: PathBuf,
+    folder: tempfile::TempDir,
+    port: u16,
+    process: Option<Child>,
+}
+
+impl Postgres {
+    /// None where PostgreSQL is not installed.
+    pub(crate) async fn start() -> Option<Self> {
+        let Some(programs) = postgres_programs() else {
+            eprintln!("skipped: no PostgreSQL, see scripts/services");
+            return None;
+        };
+        // Its user must find it: PostgreSQL refuses to run as root.
+        let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+        let mut postgres = Self { programs, folder, port: free_port(), process: None };
+        if rustix::process::geteuid().is_root() {
+            let mut chown = Command::new("chown");
+            let owned = chown.arg("postgres").arg(postgres.folder.path()).status().await;
+            assert!(owned.unwrap().success());
+        }
+        let mut made = postgres.program("initdb");
+        made.args(["--username=hearken", "--auth=trust", "--encoding=UTF8", "--no-sync"]);
+        let made = made.arg("-D").arg(postgres.data()).output().await.unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        postgres.run().await;
+        Some(postgres)
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    fn program(&self, name: &str) -> Command {
+        let program = self.programs.join(name);
+        let mut command = if rustix::process::geteuid().is_root() {
+            let mut command = Command::new("setpriv");
+            command.args([
+                "--reuid=postgres",
+                "--regid=postgres",
+                "--clear-groups",
+                "--pdeathsig=KILL",
+            ]);
+            command.arg(program);
+            command
+        } else {
+            Command::new(program)
+        };
+        command.current_dir("/").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        command.kill_on_drop(true);
+        command
+    }
+
+    /// Starts it, also again after it was stopped or killed.
+    pub(crate) async fn run(&mut self) {
+        let mut command = self.program("postgres");
+        command.arg("-D").arg(self.data()).args(["-p", &self.port.to_string()]);
+        command.args(["-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="]);
+        command.stderr(Stdio::null());
+        let mut ticks = tokio::time::interval(Duration::from_millis(5));
+        let running = async {
+            let mut process = command.spawn().unwrap();
+            while TcpStream::connect(("127.0.0.1", self.port)).await.is_err() {
+                ticks.tick().await;
+                // It does not start while a process of a killed one still runs.
+                if process.try_wait().unwrap().is_some() {
+                    process = command.spawn().unwrap();
+                }
+            }
+            process
+        };
+        let running = tokio::time::timeout(PATIENCE, running).await;
+        self.process = Some(running.expect("PostgreSQL listens"));
+    }
+
+    /// What `kill -9` of its first process does.
+    pub(crate) async fn kill(&mut self) {
+        self.process.take().unwrap().kill().await.unwrap();
+    }
+
+    /// Ends it at once: its connections break.
+    pub(crate) async fn stop(&mut self) {
+        let mut process = self.process.take().unwrap();
+        let id = process.id().unwrap().to_string();
+        let told = Command::new("kill").args(["-INT", &id]).status().await.unwrap();
+        assert!(told.success());
+        process.wait().await.unwrap();
+    }
+
+    /// Its address.
+    pub(crate) fn url(&self) -> String {
+        format!("postgres://hearken@127.0.0.1:{}/postgres", self.port)
+    }
+}

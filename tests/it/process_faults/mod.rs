@@ -19,7 +19,7 @@ fn echo(asked: &[u8]) -> String {
 }
 
 /// Vendors whose model says back what it is told.
-async fn vendors() -> Vendors {
+pub(crate) async fn vendors() -> Vendors {
     Vendors::of(
         ListenAiAsr::start(Behaviour::Normal, HEARD).await,
         OpenAiChat::answering(echo).await,
@@ -28,7 +28,7 @@ async fn vendors() -> Vendors {
 }
 
 /// Variables of every server here: people pause for less time, and nobody is limited.
-const USUAL: [(&str, &str); 4] = [
+pub(crate) const USUAL: [(&str, &str); 4] = [
     ("HEARKEN__HEARING__SILENCE_MS", "400"),
     ("HEARKEN__SPEAKING__START_GUARD_MS", "250"),
     ("HEARKEN__HTTP__REQUESTS_PER_MINUTE", "0"),

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::contracts::event;
 
 /// Longest time of an operation, and until Redis is found.
-const WITHIN: Duration = Duration::from_secs(2);
+const WITHIN: Duration = Duration::from_secs(6);
 const FOUND_WITHIN: Duration = Duration::from_secs(20);
 /// The port of the Redis of the process whose name service does not answer.
 const PORT: &str = "HEARKEN_TEST_NAMED";

@@ -7,7 +7,7 @@
 //! - The folder has a limit in files and bytes; what was used last stays.
 
 use std::fs::{self, File, FileTimes};
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -147,12 +147,15 @@ impl PromptCache {
         tokens: &[i32],
         save: impl FnOnce(&Path) -> io::Result<()>,
     ) -> io::Result<Entry> {
+        remove(draft);
+        // For its owner only, whoever writes it.
+        private_files::create_new(draft)?;
         save(draft)?;
         let (bytes, sha256) = measured(draft)?;
         fs::rename(draft, self.file(name, STATE))?;
         let (model, tokens) = (self.model.clone(), tokens.to_vec());
         let description = Description { model, tokens, bytes, sha256 };
-        fs::write(draft, serde_json::to_vec(&description)?)?;
+        private_files::create_new(draft)?.write_all(&serde_json::to_vec(&description)?)?;
         fs::rename(draft, self.file(name, DESCRIPTION))?;
         Ok(Entry { name: name.to_owned(), description, used: SystemTime::now() })
     }
@@ -225,6 +228,8 @@ fn remove(file: &Path) {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     fn names(folder: &Path) -> Vec<String> {
@@ -247,6 +252,10 @@ mod tests {
         assert!(keep(&mut cache, &[1, 2, 3, 4], b"four"));
         assert!(keep(&mut cache, &[1, 2, 9], b"nine"));
         assert!(!keep(&mut cache, &[1, 2, 9], b"again"), "it is there already");
+        for file in fs::read_dir(folder.path()).unwrap() {
+            let mode = file.unwrap().metadata().unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "for its owner only");
+        }
         let mut cache = PromptCache::open(folder.path(), "m").unwrap();
         let (common, name) = cache.longest(&[1, 2, 3, 7, 7]).unwrap();
         assert_eq!(common, 3);

@@ -55,9 +55,10 @@ impl Language {
     }
 }
 
-/// Reports whether `c` is a Han character.
+/// Reports whether `c` is a Han character. Numbers in the blocks of Unicode that stand for none yet are not.
 pub fn is_han(c: char) -> bool {
-    matches!(c, '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{323af}')
+    matches!(c, '〇' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{323af}')
+        && c.is_alphabetic()
 }
 
 /// Declares the phrases, each with its two keys and their defaults.

@@ -28,7 +28,7 @@ use super::generation::{
     Emit, Finish, FinishReason, Generation, Generator, LlmError, Piece, Sampling,
 };
 use super::grammar;
-use super::prompt_cache::PromptCache;
+use super::prompt_cache::{PromptCache, common};
 use super::two_pass::TwoPass;
 
 /// Version of the format of kept states.
@@ -220,10 +220,10 @@ impl Llama<'_> {
 
     /// Reads a kept prompt from its file, if it saves the model much of its reading.
     fn restore(&mut self, prompt: &[LlamaToken]) {
-        let Some(kept) = &mut self.kept else { return };
-        let same = self.strands[self.on].iter().zip(prompt).take_while(|(a, b)| a == b).count();
+        let least = common(&self.strands[self.on], prompt) + WORTH_KEEPING;
+        let Some(kept) = self.kept.as_mut().filter(|_| least <= prompt.len()) else { return };
         let Some((common, name)) = kept.longest(&numbers(prompt)) else { return };
-        if common < same + WORTH_KEEPING {
+        if common < least {
             return;
         }
         let loaded =
@@ -270,8 +270,7 @@ impl Llama<'_> {
     /// is always read again, because its result is where the answer starts.
     fn keep_common(&mut self, prompt: &[LlamaToken]) -> Result<usize, LlmError> {
         let read = &mut self.strands[self.on];
-        let same = read.iter().zip(prompt).take_while(|(a, b)| a == b).count();
-        let keep = same.min(prompt.len().saturating_sub(1));
+        let keep = common(read, prompt).min(prompt.len().saturating_sub(1));
         let sequence = Some(self.on as u32);
         let removed = self.context.clear_kv_cache_seq(sequence, Some(keep as u32), None);
         if removed.map_err(engine_error)? {

@@ -185,7 +185,7 @@ impl PromptCache {
 }
 
 /// Returns the number of tokens that both begin with.
-fn common(a: &[i32], b: &[i32]) -> usize {
+pub fn common<T: PartialEq>(a: &[T], b: &[T]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 

@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
+use hearken_actors::dialogue::phrases::is_han;
 use sherpa_onnx::{OfflineRecognizer, OfflineRecognizerConfig, VoiceActivityDetector};
 use tokio_util::sync::CancellationToken;
 
@@ -11,7 +12,7 @@ use super::sherpa_vad::{Silero, Tuning, segments};
 use super::wave::{loudest, to_float};
 use super::{EngineError, Recognizer};
 use crate::speech::text::cleanup::tidy;
-use crate::speech::text::script::{Language, is_han};
+use crate::speech::text::script::Language;
 
 const RATE_HZ: usize = 16_000;
 /// Longest audio of one run, in samples. Whisper takes at most 30 s; this leaves room for the

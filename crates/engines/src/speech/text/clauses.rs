@@ -1,7 +1,7 @@
 //! Splits a text into clauses, such that its beginning is heard early and every piece still sounds
 //! natural.
 
-use super::script::is_han;
+use hearken_actors::dialogue::phrases::is_han;
 
 /// Speaking time of a Chinese character, relative to a Latin letter.
 const HAN_WEIGHT: usize = 4;

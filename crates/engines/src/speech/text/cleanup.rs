@@ -1,7 +1,7 @@
 //! Cleans up a recogniser's text: removes endless repeats and text invented for silence, converts
 //! to simplified characters.
 
-use super::script::is_han;
+use hearken_actors::dialogue::phrases::is_han;
 
 /// Texts that Whisper models are known to write over noise and music: credits of the subtitles they
 /// were trained on. Compared without spaces and punctuation, in lower case.

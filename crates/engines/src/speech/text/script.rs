@@ -1,5 +1,7 @@
 //! Splits mixed sentences by the language, and so by the voice, of each part.
 
+use hearken_actors::dialogue::phrases::is_han;
+
 /// Language of a run of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Language {
@@ -16,12 +18,6 @@ pub struct Run {
     pub language: Language,
     /// Words of the part, trimmed.
     pub text: String,
-}
-
-/// Returns true for Chinese characters.
-pub fn is_han(c: char) -> bool {
-    matches!(c, '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}'
-        | '\u{20000}'..='\u{323af}' | '〇')
 }
 
 /// Splits `text` into runs of one language each. Digits, signs and punctuation belong to the words
@@ -142,6 +138,8 @@ mod tests {
             ("……", ""),
             ("", ""),
             ("\u{0}hi", "en[hi]"),
+            // No character stands there.
+            ("0\u{2fb62}d", "en[0\u{2fb62}d]"),
         ] {
             assert_eq!(show(text), runs, "{text}");
         }

@@ -14,6 +14,7 @@ mod cluster;
 mod config;
 mod cycles;
 mod devices;
+mod endurance;
 mod examples;
 mod faults;
 mod gateway;

@@ -21,7 +21,7 @@ use crate::server::voices::SPEECH;
 use crate::support::app::{PHRASES, SORRY, TestServer};
 
 /// Apologies: in the language of what was heard before, and in Chinese where nothing was.
-const APOLOGIES: [&str; 2] = [SORRY, "抱歉，我这边出了点问题，请再说一遍。"];
+pub(crate) const APOLOGIES: [&str; 2] = [SORRY, "抱歉，我这边出了点问题，请再说一遍。"];
 /// Most memory that all faults together need, with the vendors in this process, in bytes.
 const MOST_MEMORY: usize = 200 << 20;
 /// Longest time of a turn, from the first packet of the person to the end of the answer.

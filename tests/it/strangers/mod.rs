@@ -5,7 +5,7 @@
 mod mutations;
 mod over_http;
 mod over_sockets;
-mod soak;
+pub(crate) mod soak;
 mod stranger;
 
 use std::any::Any;

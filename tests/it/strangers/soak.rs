@@ -20,7 +20,7 @@ const SHORT: Duration = Duration::from_secs(20);
 const DEVICES: &str = "5";
 /// Most growth of memory from the second fifth of a long run to its last, in KiB. In the first, what
 /// the attacks always need is allocated.
-const MOST_GROWTH_KIB: u64 = 48 << 10;
+pub(crate) const MOST_GROWTH_KIB: u64 = 48 << 10;
 /// Most memory kept after a long run, in KiB: sessions of text clients stay in memory, of which the
 /// limit is 64 MiB.
 const MOST_KEPT_AFTER_ALL_KIB: u64 = 96 << 10;
@@ -29,11 +29,11 @@ const LONGEST_STALL: Duration = Duration::from_millis(100);
 
 /// What is seen of the server in each of five parts of the run.
 #[derive(Default, Clone, Copy)]
-struct Part {
-    least_kib: u64,
-    most_kib: u64,
-    open_files: usize,
-    stall: Duration,
+pub(crate) struct Part {
+    pub(crate) least_kib: u64,
+    pub(crate) most_kib: u64,
+    pub(crate) open_files: usize,
+    pub(crate) stall: Duration,
 }
 
 /// Lets the strangers' threads run only when nobody else wants a core: they are another machine's.
@@ -67,7 +67,7 @@ async fn devices(server: &ServerProcess, length: Duration) -> Output {
 }
 
 /// Looks at the server until the end, in five parts of the same length.
-async fn watched(server: &ServerProcess, length: Duration) -> [Part; 5] {
+pub(crate) async fn watched(server: &ServerProcess, length: Duration) -> [Part; 5] {
     let mut parts = [Part { least_kib: u64::MAX, ..Part::default() }; 5];
     for part in &mut parts {
         let until = tokio::time::Instant::now() + length / 5;

@@ -37,6 +37,8 @@ pub enum Fault {
     None,
     /// They are taken and reset before anything is read.
     Reset,
+    /// Nobody listens, as if the process of the service had ended.
+    Gone,
     /// They are taken, and nothing is passed on or answered.
     HalfOpen,
     /// On those that are open nothing is passed on any more, as if a cable had been pulled; new ones
@@ -123,8 +125,10 @@ impl FaultProxy {
         let mut url = Url::parse(service).unwrap();
         let (host, port) = (url.host_str().unwrap(), url.port().unwrap());
         let service = tokio::net::lookup_host((host, port)).await.unwrap().next().unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        url.set_port(Some(listener.local_addr().unwrap().port())).unwrap();
+        // Nobody else gets the port while the service is gone.
+        let address = SocketAddr::from(([127, 0, 0, 1], crate::free_port()));
+        let listener = TcpListener::bind(address).await.unwrap();
+        url.set_port(Some(address.port())).unwrap();
         let shared = Arc::new(Shared {
             service,
             asks_for_tls: url.scheme().starts_with("postgres"),
@@ -188,14 +192,31 @@ impl Drop for FaultProxy {
 }
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
-    let mut relays = JoinSet::new();
+    let (mut relays, mut faults) = (JoinSet::new(), shared.fault.subscribe());
+    let address = listener.local_addr().unwrap();
+    let mut listener = Some(listener);
     loop {
+        let gone = matches!(*faults.borrow_and_update(), Fault::Gone);
+        if gone || listener.is_none() {
+            // An address is free for a new listener only once the old one has closed.
+            drop(listener.take());
+            if !gone {
+                listener = Some(TcpListener::bind(address).await.unwrap());
+            }
+        }
+        let accepted = async {
+            match &listener {
+                Some(listener) => listener.accept().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
-            Ok((client, _)) = listener.accept() => {
+            Ok((client, _)) = accepted => {
                 let shared = Arc::clone(&shared);
                 relays.spawn(async move { serve(client, &shared).await });
             }
             Some(_) = relays.join_next() => {}
+            Ok(()) = faults.changed() => {}
         }
     }
 }
@@ -222,7 +243,7 @@ async fn hurt(mut client: TcpStream, fault: Fault, shared: &Shared) {
         shared.hit.fetch_add(1, Ordering::SeqCst);
     }
     match fault {
-        Fault::Reset => reset(&client),
+        Fault::Reset | Fault::Gone => reset(&client),
         Fault::ConnectionLimit(most) if shared.open.load(Ordering::SeqCst) > most => reset(&client),
         Fault::HalfOpen => std::future::pending().await,
         Fault::Answers(answer) => answers::give(&mut client, &answer).await,

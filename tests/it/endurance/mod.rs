@@ -1,0 +1,222 @@
+//! The program as a process under random faults of all that it stands on, while devices, text clients
+//! and applications talk to it: seconds in the tests, an hour by `scripts/faults`. Each turn has an
+//! answer or an apology, nothing acknowledged is lost or doubled, memory stays flat, and nobody starts
+//! anything again. Not for what comes of one fault: see `faults`.
+//!
+//! `HEARKEN_SOAK_MINUTES` says how long, `HEARKEN_FAULTS_SEED` with which dice.
+
+mod clients;
+mod injection;
+mod outcomes;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use hearken_test_support::places::{Place, on};
+use hearken_test_support::redis::{Redis, there_is};
+use hearken_test_support::{eventually_within, variable};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use self::clients::{Application, Client, Person, TextClient};
+use self::injection::{Services, Times};
+use self::outcomes::{Kind, Outcome, Outcomes};
+use crate::process_faults;
+use crate::strangers::soak::{MOST_GROWTH_KIB, watched};
+use crate::support::app::PHRASES;
+use crate::support::process::ServerProcess;
+
+/// Longest time until `/readyz` says so when all is well again.
+const READY_WITHIN: Duration = Duration::from_secs(15);
+
+/// How long and how much.
+struct Plan {
+    length: Duration,
+    /// Devices, text clients and applications.
+    clients: [usize; 3],
+    /// Mean pauses of theirs between two turns.
+    pauses: [Duration; 3],
+    faults: Times,
+    /// Whether it is long enough to judge memory.
+    long: bool,
+}
+
+impl Plan {
+    fn of_environment() -> Self {
+        let ms = Duration::from_millis;
+        match variable("HEARKEN_SOAK_MINUTES") {
+            Some(minutes) => Self {
+                length: Duration::from_secs(60 * minutes.parse::<u64>().unwrap()),
+                clients: [100, 20, 5],
+                pauses: [ms(5_000), ms(1_000), ms(1_000)],
+                faults: Times { every: 500..1_500, last: 500..5_000 },
+                long: true,
+            },
+            None => Self {
+                length: Duration::from_secs(8),
+                clients: [6, 3, 2],
+                pauses: [ms(300); 3],
+                faults: Times { every: 100..500, last: 300..1_000 },
+                long: false,
+            },
+        }
+    }
+}
+
+/// Clients that talk, each in a task.
+struct Everybody {
+    people: JoinSet<Person>,
+    texts: JoinSet<TextClient>,
+    applications: JoinSet<Application>,
+    leaving: Vec<(Kind, Arc<Notify>)>,
+}
+
+impl Everybody {
+    fn start(
+        server: &ServerProcess,
+        plan: &Plan,
+        dice: &mut fastrand::Rng,
+        outcomes: &Arc<Outcomes>,
+        end: &CancellationToken,
+    ) -> Self {
+        let mut leaving = Vec::new();
+        let mut with = |kind: Kind, pause: Duration| {
+            let leave = Arc::new(Notify::new());
+            leaving.push((kind, Arc::clone(&leave)));
+            (pause, dice.fork(), leave, Arc::clone(outcomes), end.clone())
+        };
+        let [devices, texts, applications] = plan.clients;
+        let mut everybody = (JoinSet::new(), JoinSet::new(), JoinSet::new());
+        for number in 0..devices {
+            let person = Person::new(&server.socket_url("/xiaozhi/v1/"), number);
+            let (pause, dice, leave, outcomes, end) = with(Kind::Device, plan.pauses[0]);
+            everybody.0.spawn(person.talk(pause, dice, leave, outcomes, end));
+        }
+        for _ in 0..texts {
+            let client = TextClient::new(server.socket_url("/"));
+            let (pause, dice, leave, outcomes, end) = with(Kind::Text, plan.pauses[1]);
+            everybody.1.spawn(client.talk(pause, dice, leave, outcomes, end));
+        }
+        for _ in 0..applications {
+            let application = Application::new(server.http_url(""));
+            let (pause, dice, leave, outcomes, end) = with(Kind::Application, plan.pauses[2]);
+            everybody.2.spawn(application.talk(pause, dice, leave, outcomes, end));
+        }
+        Self { people: everybody.0, texts: everybody.1, applications: everybody.2, leaving }
+    }
+
+    /// Waits until all have ended. Then each has one more turn, which is answered well, and what is
+    /// stored is what applications were told. Returns what was not well.
+    async fn calm(self) -> Vec<String> {
+        let mut people = self.people.join_all().await;
+        let mut texts = self.texts.join_all().await;
+        let mut applications = self.applications.join_all().await;
+        let (a, b, c) = tokio::join!(
+            join_all(people.iter_mut().map(Client::turn_in_time)),
+            join_all(texts.iter_mut().map(Client::turn_in_time)),
+            join_all(applications.iter_mut().map(Client::turn_in_time)),
+        );
+        let mut bad = Vec::new();
+        for (kind, turns) in [(Kind::Device, a), (Kind::Text, b), (Kind::Application, c)] {
+            let well = |turn: &Result<clients::Came, String>| {
+                turn.as_ref().is_ok_and(|(outcome, _)| *outcome == Outcome::Answered)
+            };
+            let others = turns.into_iter().filter(|turn| !well(turn));
+            bad.extend(others.map(|turn| format!("{kind:?} when all was well again: {turn:?}")));
+        }
+        if bad.is_empty() {
+            let answered: usize = applications.iter().map(Application::answered).sum();
+            join_all(applications.iter().map(Application::check)).await;
+            eprintln!("{answered} messages of applications are stored once and in order");
+        }
+        bad
+    }
+}
+
+/// Keeps the log of a server that is to be looked at.
+fn keep_log(server: &ServerProcess, seed: u64) -> String {
+    let file = std::env::temp_dir().join(format!("hearken-faults-{seed}.log"));
+    std::fs::copy(server.folder().join("server.log"), &file).unwrap();
+    file.display().to_string()
+}
+
+async fn ready(server: &ServerProcess) {
+    eventually_within(READY_WITHIN, "readiness", async || {
+        let answer = reqwest::get(server.http_url("/readyz")).await.ok()?;
+        (answer.status() == 200).then_some(())
+    })
+    .await;
+}
+
+async fn soak(database: Option<String>) {
+    let (plan, end) = (Plan::of_environment(), CancellationToken::new());
+    let seed =
+        variable("HEARKEN_FAULTS_SEED").map_or_else(|| fastrand::u64(..), |s| s.parse().unwrap());
+    eprintln!("seed {seed}");
+    let mut dice = fastrand::Rng::with_seed(seed);
+    let vendors = process_faults::vendors().await;
+    let redis = if there_is("faults of Redis") { Some(Redis::start().await) } else { None };
+    let services = Services::before(&vendors, database.as_deref(), redis.as_ref()).await;
+    let urls = services.environment();
+    let mut env = process_faults::USUAL.to_vec();
+    // Machines that test are busy, and packets late; nobody is to be turned away for it.
+    env.extend([
+        ("HEARKEN__ADMISSION__LATE_PERCENT", "100"),
+        ("HEARKEN__ADMISSION__BUSY_PERCENT", "100"),
+    ]);
+    env.extend(urls.iter().map(|(name, url)| (*name, url.as_str())));
+    let server = ServerProcess::start(&vendors, &env).await;
+    vendors.tts.until(|seen| seen.requests >= PHRASES).await;
+    let (pid, outcomes) = (server.pid(), Arc::new(Outcomes::default()));
+    let everybody = Everybody::start(&server, &plan, &mut dice, &outcomes, &end);
+    let watching = async {
+        let parts = watched(&server, plan.length).await;
+        end.cancel();
+        parts
+    };
+    let forgetting = async {
+        let mut ticks = tokio::time::interval(Duration::from_secs(1));
+        while end.run_until_cancelled(ticks.tick()).await.is_some() {
+            vendors.forget_texts();
+        }
+    };
+    let failing = services.fail(&everybody.leaving, &plan.faults, dice, &end);
+    let (parts, faults, ()) = tokio::join!(watching, failing, forgetting);
+    let mut bad = everybody.calm().await;
+    bad.extend(outcomes.lost());
+    eprint!("{}", outcomes.table());
+    for (name, faults) in &faults {
+        eprintln!("| {name} | {} | {faults:?} |", faults.values().sum::<usize>());
+    }
+    eprintln!("| least, most KiB | open files | longest /healthz, ms | in each fifth");
+    for part in parts {
+        let (least, most, stall) = (part.least_kib, part.most_kib, part.stall.as_millis());
+        eprintln!("| {least}, {most} | {} | {stall} |", part.open_files);
+    }
+    if server.log().contains("panicked") {
+        bad.push("the server panicked".to_owned());
+    }
+    let grown = parts[4].least_kib.saturating_sub(parts[1].least_kib);
+    if plan.long && grown > MOST_GROWTH_KIB {
+        bad.push(format!("memory grew by {grown} KiB"));
+    }
+    assert!(bad.is_empty(), "seed {seed}, log {}:\n{}", keep_log(&server, seed), bad.join("\n"));
+    assert!(!faults.is_empty(), "something fails");
+    for kind in [Kind::Device, Kind::Text, Kind::Application] {
+        assert!(outcomes.count(kind, Outcome::Answered) > 0, "{kind:?}");
+    }
+    assert_eq!(server.pid(), pid);
+    ready(&server).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn soak_under_faults() {
+    match Place::postgres().await {
+        None => Box::pin(soak(None)).await,
+        place => {
+            on(place, |place| async move { Box::pin(soak(Some(place.url.clone()))).await }).await
+        }
+    }
+}

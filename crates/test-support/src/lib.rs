@@ -13,6 +13,8 @@ pub mod chat_rows;
 pub mod engines;
 pub mod fault_proxy;
 pub mod health;
+#[cfg(feature = "observed")]
+pub mod observed;
 pub mod own_mounts;
 pub mod peers;
 #[cfg(feature = "postgres")]

@@ -287,7 +287,7 @@ impl Application {
     async fn ask(&self, path: &str, body: Value) -> Result<Option<Value>, String> {
         let request = self.http.post(format!("{}{path}", self.base)).json(&body);
         let request = request.header("Idempotency-Key", &self.key);
-        let answer = request.send().await.map_err(|error| format!("no answer: {error}"))?;
+        let answer = request.send().await.map_err(|error| format!("no answer: {error:?}"))?;
         let status = answer.status().as_u16();
         let body = answer.text().await.map_err(|error| format!("half an answer: {error}"))?;
         match status {

@@ -42,6 +42,12 @@ async fn a_postgresql_killed_under_load_costs_refusals_and_no_message() {
         let told = text.say().await.expect("the connection lives");
         assert_eq!((&told["type"], &told["stored"]), (&json!("llm_response"), &json!(false)));
         let told = begun.elapsed();
+        let figures =
+            reqwest::get(server.http_url("/metrics")).await.unwrap().text().await.unwrap();
+        let failures =
+            figures.lines().find_map(|l| l.strip_prefix("hearken_store_failures_total "));
+        assert!(failures.unwrap().parse::<u64>().unwrap() > 1, "{failures:?}");
+        assert!(server.log().contains("the store cannot be reached"));
         postgres.run().await;
         let back = Instant::now();
         load.reached(load.answered() + 1).await;

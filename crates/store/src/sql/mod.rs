@@ -33,6 +33,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use hearken_actors::ports::BoxError;
 use jiff::Timestamp;
+use metrics::{counter, describe_counter};
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
 use sqlx::{
     Any, AnyConnection, AnyPool, AssertSqlSafe, ConnectOptions as _, Connection as _, Transaction,
@@ -44,6 +45,8 @@ use super::{StoreError, StoreErrorKind};
 
 /// Name of the store's file in the data folder.
 pub const FILE_NAME: &str = "hearken.db";
+/// Requests that failed because the store could not be reached or did not answer in time.
+const FAILURES: &str = "hearken_store_failures_total";
 /// Longest wait for another writer.
 const BUSY: Duration = Duration::from_secs(1);
 /// Longest wait for a connection.
@@ -137,6 +140,8 @@ impl SqlStore {
 
     /// Creates the store of a server. An empty address is `hearken.db` in this folder.
     pub(super) fn configured(url: &str, data_dir: &Path) -> Result<Self, StoreError> {
+        describe_counter!(FAILURES, "requests to the store that failed");
+        counter!(FAILURES).increment(0);
         Self::with(&Location::configured(url, data_dir)?, BRISK)
     }
 
@@ -322,14 +327,19 @@ async fn has_no_transaction(connection: &mut AnyConnection) -> sqlx::Result<bool
 /// Ends a call after [`DEADLINE`], with an error; also where the driver panics, which it does at
 /// answers that are cut off.
 async fn in_time<T>(call: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
-    match tokio::time::timeout(DEADLINE, AssertUnwindSafe(call).catch_unwind()).await {
+    let done = match tokio::time::timeout(DEADLINE, AssertUnwindSafe(call).catch_unwind()).await {
         Ok(Ok(result)) => result,
         Ok(Err(_)) => {
             let why = "the driver panicked at an answer of the server";
             Err(StoreError::because(StoreErrorKind::Unavailable, why))
         }
         Err(late) => Err(StoreError::because(StoreErrorKind::Unavailable, late)),
-    }
+    };
+    done.inspect_err(|error| {
+        if error.kind == StoreErrorKind::Unavailable && !error.is_taken() {
+            counter!(FAILURES).increment(1);
+        }
+    })
 }
 
 /// Ends a call after [`DEADLINE`], with an error for the ports of the actors crate.

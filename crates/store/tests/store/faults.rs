@@ -11,6 +11,7 @@ use hearken_store::SqlStore;
 use hearken_test_support::chat_rows::{id, session, turn};
 use hearken_test_support::fault_proxy::rows::{self, Expected, Row, Wire};
 use hearken_test_support::fault_proxy::{Fault, FaultProxy};
+use hearken_test_support::observed::observed;
 use hearken_test_support::peers::peak_memory_bytes;
 use hearken_test_support::places::{Place, on};
 
@@ -30,8 +31,8 @@ async fn count(store: &SqlStore, name: &str) -> i64 {
     store.session(&id(name)).await.unwrap().unwrap().message_count
 }
 
-/// Keeps a turn while one fault is there, and afterwards.
-async fn meets(place: Arc<Place>, row: Row) -> Result<(), String> {
+/// Keeps a turn while one fault is there, and afterwards. Returns what came of the first.
+async fn meets(place: Arc<Place>, row: Row) -> Result<Expected, String> {
     let Row { name, fault, expected } = row;
     let proxy = FaultProxy::before(&place.url).await;
     let (direct, store) = (SqlStore::at(&place.url).unwrap(), SqlStore::at(&proxy.url()).unwrap());
@@ -77,7 +78,7 @@ async fn meets(place: Arc<Place>, row: Row) -> Result<(), String> {
         && took_after < NEXT_WITHIN;
     direct.shut().await;
     if good {
-        return Ok(());
+        return Ok(outcome);
     }
     Err(format!(
         "{name}: {hit} hit, {hurt:?} in {took:?}, {there} messages, then {after:?} in {took_after:?}"
@@ -86,16 +87,24 @@ async fn meets(place: Arc<Place>, row: Row) -> Result<(), String> {
 
 async fn postgres_runs_the_gauntlet(place: Arc<Place>) {
     SqlStore::at(&place.url).unwrap().bring_up_to_date().await.unwrap();
-    let memory = peak_memory_bytes();
+    let (memory, seen) = (peak_memory_bytes(), observed());
     let all = rows::all(Wire::Bytes, MIDST);
-    let mut wrong = Vec::new();
+    let (mut wrong, mut failed) = (Vec::new(), 0.0);
     // A few at once: PostgreSQL takes 100 connections by default, of all tests.
     let mut all = all.into_iter().peekable();
     while all.peek().is_some() {
         let few = all.by_ref().take(6).map(|row| meets(Arc::clone(&place), row));
-        wrong.extend(join_all(few).await.into_iter().filter_map(Result::err));
+        for met in join_all(few).await {
+            match met {
+                Ok(Expected::Failed) => failed += 1.0,
+                Ok(_) => {}
+                Err(why) => wrong.push(why),
+            }
+        }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let counted = seen.counts("hearken_store_failures_total", &[]);
+    assert!(failed > 0.0 && counted >= failed, "{counted} failures counted of {failed}");
     let needed = peak_memory_bytes() - memory;
     eprintln!("PostgreSQL: {} KiB for all faults", needed >> 10);
     assert!(needed < MOST_MEMORY, "{needed} bytes");

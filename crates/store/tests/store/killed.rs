@@ -21,10 +21,10 @@ pub(super) const STORE: &str = "HEARKEN_TEST_KILLED";
 /// The session that it talks in.
 pub(super) const NAME: &str = "talked-in";
 /// Messages of each turn: enough that one is written in more than one piece.
-const MESSAGES: usize = 8;
+pub(super) const MESSAGES: i64 = 8;
 
 /// What is said in a turn; long, and another one each time.
-fn said(number: i64) -> Vec<String> {
+pub(super) fn said(number: i64) -> Vec<String> {
     (0..MESSAGES).map(|part| format!("{number}.{part} {}", "word ".repeat(200))).collect()
 }
 
@@ -33,20 +33,34 @@ async fn count(store: &SqlStore) -> i64 {
     session.expect("it was made").message_count
 }
 
+/// What is stored behind the message of this number, which is whole and in order. Returns the number
+/// of the last message.
+pub(super) async fn whole(store: &SqlStore, last: i64) -> i64 {
+    let now = count(store).await;
+    let begun = u32::try_from(now - last).unwrap();
+    let kept = store.messages(&SessionId::new(NAME), None, begun).await.unwrap();
+    assert_eq!(kept.len(), begun as usize);
+    for (n, message) in (last..).zip(&kept) {
+        let (number, part) = (n / MESSAGES, usize::try_from(n % MESSAGES).unwrap());
+        assert_eq!(message.number, n + 1);
+        assert_eq!(message.message.content, said(number)[part], "whole and in order");
+    }
+    now
+}
+
 /// The process that is killed; without the address of a store there is nothing to do.
 #[tokio::test]
 #[ignore = "the other test runs it in a process of its own"]
 async fn keeps_turns_until_it_is_killed() {
     let Some(url) = variable(STORE) else { return };
     let store = SqlStore::at(&url).unwrap();
-    let each = i64::try_from(MESSAGES).unwrap();
     let mut after = count(&store).await;
     loop {
-        let said = said(after / each);
+        let said = said(after / MESSAGES);
         let said: Vec<&str> = said.iter().map(String::as_str).collect();
         let kept = store.keep_turn(&turn(NAME, after, after + 1, &said)).await.unwrap();
         assert_eq!(kept, StoreOutcome::Kept);
-        after += each;
+        after += MESSAGES;
         // In one piece, of which a pipe takes all or nothing: half a number would be another one.
         std::io::stderr().write_all(format!("kept {after}\n").as_bytes()).unwrap();
     }
@@ -83,25 +97,15 @@ async fn loses_nothing(url: String) {
     let store = SqlStore::at(&url).unwrap();
     store.create(&session(NAME), "").await.unwrap();
     store.close().await;
-    let each = i64::try_from(MESSAGES).unwrap();
     let (mut last, mut more_than_told) = (0, 0);
     for time in 0..TIMES {
         let more = Duration::from_micros(u64::from(time) * 7_919 % 2_500);
         let told = run(&url, 1 + time % 3, more).await;
         let store = SqlStore::at(&url).unwrap();
-        let now = count(&store).await;
+        let now = whole(&store, last).await;
         assert!(told > last, "it went on after it was killed");
-        assert!(now == told || now == told + each, "told {told}, kept {now}");
+        assert!(now == told || now == told + MESSAGES, "told {told}, kept {now}");
         more_than_told += i64::from(now > told);
-        let id = SessionId::new(NAME);
-        let begun = u32::try_from(now - last).unwrap();
-        let kept = store.messages(&id, None, begun).await.unwrap();
-        assert_eq!(kept.len(), begun as usize);
-        for (n, message) in (last..).zip(&kept) {
-            let (number, part) = (n / each, usize::try_from(n % each).unwrap());
-            assert_eq!(message.number, n + 1);
-            assert_eq!(message.message.content, said(number)[part], "whole and in order");
-        }
         store.close().await;
         last = now;
     }

@@ -24,6 +24,7 @@ mod power_loss;
 mod requests;
 mod sessions;
 mod settings;
+mod sync_errors;
 mod tls;
 mod tools;
 

@@ -1,16 +1,20 @@
 //! The gauntlet: every adapter of a tool server, behind a proxy that hurts its connections in each
-//! way. A call has an end within its time and never runs twice; the next one is answered as if
-//! nothing had been; nothing is left behind. Not for which error an adapter tells.
+//! way. A call has an end within its time and never runs twice; the log and the metrics tell of it;
+//! the next one is answered as if nothing had been; nothing is left behind. Not for which error an adapter tells.
 
 mod services;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use hearken_actors::ports::{ToolContent, ToolError, ToolOutput};
+use hearken_actors::ports::{ToolError, ToolRequest, ToolSource};
+use hearken_actors::tools::calls::EndedCall;
+use hearken_actors::tools::{Offer, ToolSettings, Toolbox};
 use hearken_test_support::fault_proxy::rows::{self, Expected, Row, Wire};
 use hearken_test_support::fault_proxy::{Fault, FaultProxy, Tls};
+use hearken_test_support::observed::observed;
 use hearken_test_support::peers::{Listening, Peers, peak_memory_bytes};
 use hearken_test_support::tool_sources::{
     AGENT, address, call, child, litemcp_address, litemcp_program, ready, source, sources, states,
@@ -100,17 +104,17 @@ impl Adapter {
         }
     }
 
-    /// Settings that lead through the proxy; `secure` is `s` for TLS.
-    fn settings(self, proxy: &FaultProxy, secure: &str) -> ToolServer {
+    /// Settings of a server of this name that lead through the proxy; `secure` is `s` for TLS.
+    fn settings(self, name: &str, proxy: &FaultProxy, secure: &str) -> ToolServer {
         let port = proxy.port().to_string();
         let bridge = ["-c", BRIDGE, &port];
         let at = |scheme: &str| format!("{scheme}{secure}://127.0.0.1:{port}/mcp");
         let server = match self {
-            Self::McpHttp => address("t", at("http")),
-            Self::McpProgram => child("t", ("bash".into(), bridge.map(str::to_owned).to_vec())),
-            Self::LiteMcpHttp => litemcp_address("t", at("http")),
-            Self::LiteMcpSocket => litemcp_address("t", at("ws")),
-            Self::LiteMcpProgram => litemcp_program("t", "bash", &bridge),
+            Self::McpHttp => address(name, at("http")),
+            Self::McpProgram => child(name, ("bash".into(), bridge.map(str::to_owned).to_vec())),
+            Self::LiteMcpHttp => litemcp_address(name, at("http")),
+            Self::LiteMcpSocket => litemcp_address(name, at("ws")),
+            Self::LiteMcpProgram => litemcp_program(name, "bash", &bridge),
         };
         ToolServer { timeout_ms: TIMEOUT_MS, start_timeout_ms: TIMEOUT_MS, ..server }
     }
@@ -128,12 +132,11 @@ impl Adapter {
 }
 
 /// How a call came out, in one word of the table, and how often the tool was called by then.
-fn outcome(answer: &Result<ToolOutput, ToolError>, key: &str) -> (Expected, u32) {
-    let Ok(ToolOutput { content, failed: false, .. }) = answer else {
+fn outcome(ended: &EndedCall, key: &str) -> (Expected, u32) {
+    if ended.failure.is_some() {
         return (Expected::Failed, 0);
-    };
-    let [ToolContent::Text(text)] = content.as_slice() else { return (Expected::Damaged, 0) };
-    let parts: Vec<&str> = text.split(' ').collect();
+    }
+    let parts: Vec<&str> = ended.text.split(' ').collect();
     let count = parts.get(1).and_then(|count| count.parse().ok());
     match (parts.as_slice(), count) {
         ([name, _, filled], Some(count))
@@ -145,19 +148,60 @@ fn outcome(answer: &Result<ToolOutput, ToolError>, key: &str) -> (Expected, u32)
     }
 }
 
+/// A tool as a conversation calls it.
+struct Tool {
+    toolbox: Toolbox,
+    offer: Arc<Offer>,
+}
+
+impl Tool {
+    fn of(source: Arc<dyn ToolSource>) -> Self {
+        let others = Arc::new(move || vec![Arc::clone(&source)]);
+        let toolbox = Toolbox::new(Vec::new(), others, ToolSettings::default());
+        let offer = toolbox.offer();
+        Self { toolbox, offer }
+    }
+
+    /// Lets it count with this key.
+    async fn count(&self, key: &str) -> EndedCall {
+        let name = self.offer.resolve_name("count").unwrap().to_owned();
+        let arguments = json!({ "key": key }).to_string();
+        let request = ToolRequest { id: "1".into(), name, arguments };
+        let until = tokio::time::Instant::now() + 2 * WITHIN;
+        let mut calls = self.toolbox.begin(&self.offer, &[request], "", until);
+        calls.next().await;
+        calls.end().swap_remove(0)
+    }
+}
+
+/// Whether the log and the metrics tell of this outcome of a call to the source of this name.
+fn is_told(source: &str, hurt: Expected) -> bool {
+    let source = (format!("\"source\":\"{source}\""), format!("name=\"{source}\""));
+    let ends = |end: &str| {
+        observed().counts("hearken_tool_calls_total", &[&source.1, &format!("end=\"{end}\"")])
+    };
+    let failed = ends("failed") + ends("unavailable") + ends("timeout");
+    let logged = |well: &str| observed().tells(&["a tool was called", &source.0, well]);
+    match hurt {
+        Expected::Failed => failed >= 1.0 && ends("answered") == 2.0 && logged("\"well\":false"),
+        _ => failed == 0.0 && ends("answered") == 3.0 && logged("\"well\":true"),
+    }
+}
+
 /// Calls while one fault is there, and afterwards. Returns the line of the table, and what is wrong.
-async fn meets(adapter: Adapter, port: u16, row: Row) -> Result<(), String> {
+async fn meets(adapter: Adapter, port: u16, (number, row): (usize, Row)) -> Result<(), String> {
     let Row { name, fault, expected } = row;
     let proxy = FaultProxy::before(&format!("http://127.0.0.1:{port}")).await;
-    let settings = adapter.settings(&proxy, "");
+    let server = format!("row{number}");
+    let settings = adapter.settings(&server, &proxy, "");
     let (all, process) = sources(std::slice::from_ref(&settings));
     ready(&all).await;
-    let tool = source(&all, "t");
+    let tool = Tool::of(source(&all, &server));
     let key = name.replace(' ', "-");
     let count = async || {
         let begun = Instant::now();
-        let answer = call(&tool, "count", json!({ "key": key })).await;
-        (outcome(&answer, &key), begun.elapsed(), answer)
+        let ended = tool.count(&key).await;
+        (outcome(&ended, &key), begun.elapsed(), ended)
     };
     let kind = all.inventory(AGENT).sources[0].kind;
     assert_eq!(Adapter::of(settings.protocol, kind), Some(adapter));
@@ -181,7 +225,7 @@ async fn meets(adapter: Adapter, port: u16, row: Row) -> Result<(), String> {
         took.as_millis(),
         took_after.as_millis()
     );
-    let state = states(&all).swap_remove(0).1;
+    let (state, told) = (states(&all).swap_remove(0).1, is_told(&server, hurt));
     let stopping = Instant::now();
     process.cancel();
     all.stop().await;
@@ -193,25 +237,27 @@ async fn meets(adapter: Adapter, port: u16, row: Row) -> Result<(), String> {
         && expected.contains(&hurt)
         && (after, (2..=3).contains(&calls)) == (Expected::Answered, true)
         && took.max(took_after) < WITHIN
-        && stopped < STOPPED_WITHIN;
+        && stopped < STOPPED_WITHIN
+        && told;
     if good {
         return Ok(());
     }
     Err(format!(
         "{name}: {before:?}, hit {was_hit}, {hurt:?} in {took:?} ({:?}), then {after:?} in \
-         {took_after:?} ({:?}), {state:?}, stopped in {stopped:?}",
-        answer.err(),
-        answer_after.err(),
+         {took_after:?} ({:?}), {state:?}, told {told}, stopped in {stopped:?}",
+        answer.failure, answer_after.failure,
     ))
 }
 
 /// Hurts the adapter in each way, with a good call before and after each.
 async fn runs(adapter: Adapter) {
     let Some(behind) = adapter.server().await else { return };
+    observed();
     let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let (memory, programs) = (peak_memory_bytes(), children());
     let rows = rows::all(adapter.wire(), adapter.in_the_midst());
-    let met = join_all(rows.into_iter().map(|row| meets(adapter, behind.port(), row))).await;
+    let met =
+        join_all(rows.into_iter().enumerate().map(|row| meets(adapter, behind.port(), row))).await;
     let wrong: Vec<String> = met.into_iter().filter_map(Result::err).collect();
     assert!(wrong.is_empty(), "{adapter:?}:\n{}", wrong.join("\n"));
     let needed = peak_memory_bytes() - memory;
@@ -242,15 +288,15 @@ fn children() -> BTreeSet<u32> {
 async fn silence_is_noticed(adapter: Adapter) {
     let behind = adapter.server().await.unwrap();
     let proxy = FaultProxy::before(&format!("http://127.0.0.1:{}", behind.port())).await;
-    let (all, process) = sources(&[adapter.settings(&proxy, "")]);
+    let (all, process) = sources(&[adapter.settings("t", &proxy, "")]);
     ready(&all).await;
-    let tool = source(&all, "t");
-    let count = async || call(&tool, "count", json!({"key": "k"})).await;
+    let tool = Tool::of(source(&all, "t"));
+    let count = async || tool.count("k").await;
     assert_eq!(outcome(&count().await, "k"), (Expected::Answered, 1));
     proxy.set(Fault::Frozen);
     let begun = Instant::now();
-    let late = Err(ToolError::Timeout(Duration::from_millis(TIMEOUT_MS)));
-    assert_eq!(count().await, late);
+    let failure = count().await.failure;
+    assert!(matches!(failure, Some(ToolError::Timeout(_))), "{failure:?}");
     let reconnected = async || (all.inventory(AGENT).sources[0].connections == 2).then_some(());
     eventually_within(NOTICED_WITHIN, "another connection", reconnected).await;
     eprintln!("{adapter:?}: another connection after {:?}", begun.elapsed());
@@ -271,7 +317,7 @@ async fn runs_tls(adapter: Adapter) {
     for how in Tls::ALL {
         proxy.set(Fault::Tls(how));
         let begun = Instant::now();
-        let (all, _process) = sources(&[adapter.settings(&proxy, "s")]);
+        let (all, _process) = sources(&[adapter.settings("t", &proxy, "s")]);
         until(&all, "failed", |state| matches!(state, SourceState::Failed(_))).await;
         let answer = call(&source(&all, "t"), "count", json!({"key": "k"})).await;
         let took = begun.elapsed();

@@ -1,0 +1,102 @@
+//! A disk whose syncs fail at times (strace answers them with EIO): a turn whose sync failed is not
+//! acknowledged, the store goes on, and all that was acknowledged is there. Not for a full disk, nor
+//! for what a machine without power keeps.
+
+use std::io::Write as _;
+use std::process::Stdio;
+
+use hearken_actors::ports::{ChatStore as _, StoreOutcome};
+use hearken_proto::ids::SessionId;
+use hearken_store::{DeviceStore as _, SqlStore};
+use hearken_test_support::chat_rows::{session, turn};
+use hearken_test_support::places::Place;
+use hearken_test_support::variable;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::Command;
+
+use super::killed::{MESSAGES, NAME, STORE, said, whole};
+
+/// Turns that are to be stored, and at least so many that are to fail.
+const TURNS: usize = 100;
+const FAILURES: usize = 5;
+/// Which syncs of a thread fail: the twentieth, and each seventh from there on.
+const FAILING: &str = "inject=fsync,fdatasync:error=EIO:when=20+7";
+
+fn tell(what: &str) {
+    // In one piece, of which a pipe takes all or nothing.
+    std::io::stderr().write_all(format!("{what}\n").as_bytes()).unwrap();
+}
+
+/// The process whose syncs fail; without the address of a store there is nothing to do.
+#[tokio::test]
+#[ignore = "the other test runs it in a process of its own"]
+async fn keeps_turns_where_it_can() {
+    let Some(url) = variable(STORE) else { return };
+    let store = SqlStore::at(&url).unwrap();
+    let (mut after, mut kept, mut failed) = (0, 0, 0);
+    while kept < TURNS || failed < FAILURES {
+        let said = said(after / MESSAGES);
+        let said: Vec<&str> = said.iter().map(String::as_str).collect();
+        match store.keep_turn(&turn(NAME, after, after + 1, &said)).await {
+            Ok(StoreOutcome::Kept) => {
+                after += MESSAGES;
+                kept += 1;
+                tell(&format!("kept {after}"));
+            }
+            Ok(other) => tell(&format!("not kept: {other:?}")),
+            Err(error) => {
+                failed += 1;
+                tell(&format!("failed: {error}"));
+                // As a request would: what is there, there it goes on.
+                if let Ok(Some(session)) = store.session(&SessionId::new(NAME)).await {
+                    after = session.message_count;
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_turn_whose_sync_fails_is_not_acknowledged_and_the_next_one_is() {
+    let place = Place::file();
+    let store = SqlStore::at(&place.url).unwrap();
+    store.create(&session(NAME), "").await.unwrap();
+    store.close().await;
+    let started = Command::new("strace")
+        .args(["-f", "-o", "/dev/null", "-e", "trace=fsync,fdatasync", "-e", FAILING])
+        .arg(std::env::current_exe().unwrap())
+        .args(["sync_errors::keeps_turns_where_it_can", "--exact", "--ignored", "--nocapture"])
+        .env(STORE, &place.url)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn();
+    let Ok(mut child) = started else {
+        eprintln!("skipped: strace is missing: `scripts/services start` installs it");
+        return;
+    };
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let (mut told, mut kept, mut failed) = (0, 0, 0);
+    while let Some(line) = lines.next_line().await.unwrap() {
+        if line.starts_with("failed: ") {
+            failed += 1;
+        } else if let Some(number) = line.strip_prefix("kept ") {
+            told = number.parse().unwrap();
+            kept += 1;
+        } else {
+            assert!(line.starts_with("strace: "), "it says {line}");
+            eprintln!("{line}");
+        }
+    }
+    if !child.wait().await.unwrap().success() && kept == 0 {
+        eprintln!("skipped: strace may not record here");
+        return;
+    }
+    assert!(kept >= TURNS && failed >= FAILURES, "{kept} kept, {failed} failed");
+    let store = SqlStore::at(&place.url).unwrap();
+    let now = whole(&store, 0).await;
+    eprintln!("{kept} turns kept, {failed} failed, {now} messages there");
+    assert!(now == told || now == told + MESSAGES, "told {told}, kept {now}");
+    store.close().await;
+}

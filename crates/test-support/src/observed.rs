@@ -1,0 +1,59 @@
+//! What the code of this process tells in the log and counts in metrics, for tests without a server.
+//! Both belong to the whole process: rows that run at once need names of their own.
+
+use std::io;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+
+/// Lines of the log, and metrics.
+pub struct Observed {
+    log: Log,
+    metrics: PrometheusHandle,
+}
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Observes from now on; the same for all who ask.
+pub fn observed() -> &'static Observed {
+    static OBSERVED: OnceLock<Observed> = OnceLock::new();
+    OBSERVED.get_or_init(|| {
+        let log = Log::default();
+        let writer = log.clone();
+        tracing_subscriber::fmt().json().with_writer(move || writer.clone()).init();
+        Observed { log, metrics: PrometheusBuilder::new().install_recorder().unwrap() }
+    })
+}
+
+impl Observed {
+    /// Reports whether a line of the log has all of these in it.
+    pub fn tells(&self, parts: &[&str]) -> bool {
+        let log = self.log.0.lock().unwrap();
+        let log = String::from_utf8_lossy(&log);
+        log.lines().any(|line| parts.iter().all(|part| line.contains(part)))
+    }
+
+    /// The sum of the metrics of this name whose labels have all of these in them.
+    pub fn counts(&self, name: &str, labels: &[&str]) -> f64 {
+        let rendered = self.metrics.render();
+        let figures = rendered.lines().filter_map(|line| {
+            let (line, figure) = line.rsplit_once(' ')?;
+            let rest = line.strip_prefix(name)?;
+            let ours = rest.is_empty() || rest.starts_with('{');
+            (ours && labels.iter().all(|label| rest.contains(label))).then_some(figure)
+        });
+        figures.map(|figure| figure.parse::<f64>().unwrap()).sum()
+    }
+}

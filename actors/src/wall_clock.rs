@@ -18,10 +18,10 @@ const SOONEST: i64 = 1_767_225_600;
 /// Source of the time of day, to the millisecond: [`now`], or in tests that of a virtual day.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// Returns the current time, cut to the millisecond.
+/// Returns the current time, cut to the millisecond. A date that is stored is also one that it may be
+/// from then on, however soon the clock jumps again.
 pub fn now() -> Timestamp {
-    let now = Timestamp::now();
-    Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now)
+    observed().0
 }
 
 /// Dates between which the current one lies, by all that the clock has told for a day. Both are
@@ -42,10 +42,16 @@ impl From<Timestamp> for DateRange {
 
 /// Returns the dates that it may be.
 pub fn dates() -> DateRange {
+    observed().1
+}
+
+/// Reads the clock. Returns what it says, and the dates that it may be.
+fn observed() -> (Timestamp, DateRange) {
     static JUMPS: Mutex<Option<Jumps>> = Mutex::new(None);
-    let (wall, steady) = (now(), Instant::now());
     let mut jumps = JUMPS.lock().expect("nothing panics while it holds the jumps");
-    jumps.get_or_insert_with(|| Jumps::new(wall, steady)).dates(wall, steady)
+    let (now, steady) = (Timestamp::now(), Instant::now());
+    let wall = Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now);
+    (wall, jumps.get_or_insert_with(|| Jumps::new(wall, steady)).dates(wall, steady))
 }
 
 /// Notes the date at the start, for jumps to be known by, and warns if it cannot be true.

@@ -203,6 +203,7 @@ impl SpeechSynthesis {
 
     async fn apologise(&self, turn: &Turn, speech: &mut Speech, apology: &str) {
         if speech.put(PlaybackStep::GivenUp).await.is_ok()
+            && !apology.is_empty()
             && let Err(error) = self.say(speech, apology).await
         {
             tracing::warn!(turn = %turn.id, error, "cannot speak the apology; it is only displayed");

@@ -22,10 +22,14 @@ use crate::dialogue::{LocalTime, Memory, Turn, TurnEnd, TurnError, TurnRecord};
 use crate::metrics::actor_metrics;
 use crate::paced_log::PacedLog;
 use crate::ports::{
-    ChatMessage, ImageDescriber, Llm, Prompt, ProviderErrorKind, Role, ToolError, ToolSource,
+    BoxError, ChatMessage, ImageDescriber, Llm, Prompt, ProviderErrorKind, Role, ToolError,
+    ToolSource,
 };
 use crate::reloadable::Reloadable;
 use crate::tools::{SourceProvider, Toolbox};
+
+/// Copies of a session that other instances store before ours; beyond, ours is not stored.
+const MOST_COPIES: usize = 4;
 
 /// Shared dependencies of all connections.
 #[derive(Clone)]
@@ -162,13 +166,14 @@ impl RequestExecutor {
         loop {
             let used;
             (own, used) = self.own(own).await;
-            let memory = sessions.run_in(&used, sessions.lock_memory(&used)).await;
+            let mut memory = sessions.run_in(&used, sessions.lock_memory(&used)).await;
             if used.has_ended() {
                 continue;
             }
-            used.style().system_prompt = system_prompt;
+            let instruct = |_: &mut Memory| used.style().system_prompt.clone_from(&system_prompt);
+            instruct(&mut memory);
             if used.is_stored() {
-                self.keep(&used, &memory).await;
+                self.keep(&used, &mut memory, instruct).await;
             }
             return own;
         }
@@ -227,8 +232,7 @@ impl RequestExecutor {
         }
     }
 
-    /// Returns the conversation in this session. Reuses the connection's own if it is the same
-    /// session.
+    /// Returns the conversation in this session: the connection's own if it is the same session.
     fn conversation_in(&self, own: Conversation, used: &InUse) -> Conversation {
         let session = used.session();
         if Arc::ptr_eq(&own.session, session) {
@@ -268,16 +272,31 @@ impl RequestExecutor {
         }
     }
 
-    /// Stores a session. Returns false if the store failed: the session continues in memory alone.
-    async fn keep(&self, session: &TextSession, memory: &Memory) -> bool {
-        let kept = self.service.sessions.keep(session, memory).await;
-        if let Err(error) = &kept {
-            actor_metrics().unstored.increment(1);
-            self.warnings.log(|left_out| {
-                tracing::warn!(error, session = %session.id(), left_out, "cannot store a session");
-            });
-        }
-        kept.is_ok()
+    /// Stores a session after a change; makes it again on what another instance has stored meanwhile.
+    /// Returns false if the store failed: the session continues in memory alone.
+    async fn keep(
+        &self,
+        session: &TextSession,
+        memory: &mut Memory,
+        mut change: impl FnMut(&mut Memory),
+    ) -> bool {
+        let keeping = async {
+            for _ in 0..MOST_COPIES {
+                if self.service.sessions.keep(session, memory).await? {
+                    return Ok(());
+                }
+                if self.service.sessions.reload(session, memory).await? {
+                    change(memory);
+                }
+            }
+            Err(BoxError::from("other instances store it again and again"))
+        };
+        let Err(error) = keeping.await else { return true };
+        actor_metrics().unstored.increment(1);
+        self.warnings.log(|left_out| {
+            tracing::warn!(error, session = %session.id(), left_out, "cannot store a session");
+        });
+        false
     }
 
     /// Returns the error message for an unavailable session.
@@ -345,7 +364,8 @@ impl RequestExecutor {
         let record = TurnRecord { user: Some(text.clone()), said, rounds, end };
         if self.commit(&mut memory, &record, *preferences) {
             // Stored before the client receives the answer, or the answer says that it is not.
-            let is_stored = self.keep(session, &memory).await;
+            let again = |memory: &mut Memory| _ = self.commit(memory, &record, *preferences);
+            let is_stored = self.keep(session, &mut memory, again).await;
             if let ServerMessage::LlmResponse { unstored, .. } = &mut last {
                 *unstored = !is_stored;
             }

@@ -8,6 +8,8 @@
 //! - A request in a session holds its memory. Other connections wait.
 //! - If other instances serve the same sessions, a request also holds the session's lock, and reads
 //!   what they have stored meanwhile.
+//! - A session is stored only in place of the copy that it was read from: where a lock or a read
+//!   failed, nothing of what others stored is lost.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -21,7 +23,7 @@ use tokio::task::JoinSet;
 
 use super::session::{InUse, LockedMemory, TextSession, locked};
 use crate::dialogue::{ConversationStyle, Memory};
-use crate::ports::{BoxError, ChatMessage, KeptSession, SessionLocks, SessionStore};
+use crate::ports::{BoxError, ChatMessage, KeptSession, SessionLocks, SessionStore, StoreOutcome};
 use crate::reloadable::Reloadable;
 use crate::wall_clock::{self, Clock};
 
@@ -103,6 +105,13 @@ impl Sessions {
     /// Returns the current time as the store keeps it, in milliseconds.
     fn now(&self) -> SystemTime {
         (self.clock)().into()
+    }
+
+    /// Returns the time of a use now: another one than that of the copy that the session was read
+    /// from, which is known by it.
+    fn next_use(&self, session: &TextSession) -> SystemTime {
+        let now = self.now();
+        if session.known() == Some(now) { now + Duration::from_millis(1) } else { now }
     }
 
     /// Returns the time without use after which a session expires. It can be reloaded.
@@ -208,7 +217,8 @@ impl Sessions {
             }
         };
         match self.store.load(session.id()).await {
-            Ok(kept) => self.refresh(session, &mut memory, kept),
+            Ok(Some(kept)) if session.known() == Some(kept.last_used) => {}
+            Ok(kept) => _ = self.refresh(session, &mut memory, kept),
             Err(error) => {
                 tracing::warn!(error, session = %session.id(), "cannot load a session from the store");
             }
@@ -216,26 +226,43 @@ impl Sessions {
         LockedMemory { session, memory, _lock: lock }
     }
 
-    /// Updates a session to the version that other instances have stored.
-    fn refresh(&self, session: &TextSession, memory: &mut Memory, kept: Option<KeptSession>) {
+    /// Replaces the memory of a session by the version that is stored. Returns false if that cannot be
+    /// read, or is not there: then the session has ended, unless it was never stored.
+    ///
+    /// # Errors
+    /// Returns an error if the store failed.
+    pub async fn reload(
+        &self,
+        session: &TextSession,
+        memory: &mut Memory,
+    ) -> Result<bool, BoxError> {
+        let kept = self.store.load(session.id()).await?;
+        Ok(self.refresh(session, memory, kept))
+    }
+
+    fn refresh(
+        &self,
+        session: &TextSession,
+        memory: &mut Memory,
+        kept: Option<KeptSession>,
+    ) -> bool {
         let Some(kept) = kept else {
             // A session that was never stored exists only in memory.
             if session.known().is_some() {
                 session.mark_ended();
             }
-            return;
+            return false;
         };
-        if session.known() == Some(kept.last_used) {
-            return;
-        }
         match serde_json::from_str(&kept.state) {
             Ok(StoredSession { messages, style }) => {
                 *memory = Memory::new(self.max_messages, messages);
                 *session.style() = style;
                 session.set_known(kept.last_used);
+                true
             }
             Err(error) => {
                 tracing::warn!(%error, session = %session.id(), "cannot read a stored session");
+                false
             }
         }
     }
@@ -258,35 +285,41 @@ impl Sessions {
         if self.is_alive(session) { Ok(InUse::from_session(session)) } else { Err(unknown()) }
     }
 
-    /// Stores the memory of a session.
+    /// Stores the memory of a session. Returns false if there is another copy than the one that the
+    /// session was read from: it must be read again.
     ///
     /// # Errors
     /// Returns an error if the store failed. The session continues in memory.
-    pub async fn keep(&self, session: &TextSession, memory: &Memory) -> Result<(), BoxError> {
+    pub async fn keep(&self, session: &TextSession, memory: &Memory) -> Result<bool, BoxError> {
         if session.has_ended() {
-            return Ok(());
+            return Ok(true);
         }
         let style = session.style().clone();
         let kept = StoredSession { messages: memory.messages().to_vec(), style };
         let state = serde_json::to_string(&kept)?;
-        let kept = KeptSession { id: session.id().clone(), state, last_used: self.now() };
-        if self.locks.is_some() && session.known().is_some() {
-            if !self.store.renew(&kept).await? {
+        let last_used = self.next_use(session);
+        let kept = KeptSession { id: session.id().clone(), state, last_used };
+        let mut outcome = self.store.keep(&kept, session.known()).await?;
+        if outcome == StoreOutcome::Closed && self.locks.is_none() {
+            // Nobody else can have ended it: it was removed as unused.
+            outcome = self.store.keep(&kept, None).await?;
+        }
+        match outcome {
+            StoreOutcome::Kept => session.set_known(last_used),
+            StoreOutcome::Overtaken => return Ok(false),
+            StoreOutcome::Closed => {
                 // Another instance ended it.
                 session.mark_ended();
-                return Ok(());
+                return Ok(true);
             }
-        } else {
-            self.store.keep(&kept).await?;
         }
-        session.set_known(kept.last_used);
         // It may have grown, and may now be evicted when its turn comes.
         drop(self.lock_with_room());
         if session.has_ended() {
             // Ended while it was being stored.
             self.store.forget(session.id()).await?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Reports to the store that a session is used now. Ends the session if another instance ended
@@ -298,9 +331,13 @@ impl Sessions {
         if session.known().is_none() || session.has_ended() {
             return Ok(());
         }
-        let now = self.now();
+        let now = self.next_use(session);
         if self.store.touch(session.id(), now).await? {
-            session.record_use(now);
+            match self.locks {
+                // Nobody else stores it: its content is the same.
+                None => session.set_known(now),
+                Some(_) => session.record_use(now),
+            }
         } else if self.locks.is_some() {
             session.mark_ended();
         }

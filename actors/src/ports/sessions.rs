@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use async_trait::async_trait;
 use hearken_proto::ids::SessionId;
 
-use super::BoxError;
+use super::{BoxError, StoreOutcome};
 
 /// Stored session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,11 +25,14 @@ pub trait SessionStore: Send + Sync {
     /// Returns a session, or `None` if there is no such session.
     async fn load(&self, id: &SessionId) -> Result<Option<KeptSession>, BoxError>;
 
-    /// Stores a session and replaces an older copy.
-    async fn keep(&self, session: &KeptSession) -> Result<(), BoxError>;
-
-    /// Replaces a stored session. Returns false if there is none, because it was removed.
-    async fn renew(&self, session: &KeptSession) -> Result<bool, BoxError>;
+    /// Stores a session in place of the copy that was last used at `known`; without one, a session
+    /// that is not stored yet. Stores nothing if there is another copy
+    /// ([`StoreOutcome::Overtaken`]), or if it was removed ([`StoreOutcome::Closed`]).
+    async fn keep(
+        &self,
+        session: &KeptSession,
+        known: Option<SystemTime>,
+    ) -> Result<StoreOutcome, BoxError>;
 
     /// Records the time of use of a session. Returns false if there is no such session.
     async fn touch(&self, id: &SessionId, last_used: SystemTime) -> Result<bool, BoxError>;

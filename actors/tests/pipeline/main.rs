@@ -12,6 +12,7 @@ mod numbers;
 mod orders;
 mod text_after;
 mod text_clients;
+mod text_copies;
 mod text_sessions;
 mod text_uses;
 mod tools;

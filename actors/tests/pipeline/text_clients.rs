@@ -16,7 +16,7 @@ use hearken_actors::actors::text_client::TextClientActor;
 use hearken_actors::gateway::{GatewayService, GatewaySettings, Sessions};
 use hearken_actors::ports::{
     BoxError, KeptSession, Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind, SessionLock,
-    SessionLocks, SessionStore, Tool, ToolCall, ToolError, ToolOutput, ToolSource,
+    SessionLocks, SessionStore, StoreOutcome, Tool, ToolCall, ToolError, ToolOutput, ToolSource,
 };
 use hearken_actors::slots::Slots;
 use hearken_actors::testkit::{LlmAct, MemorySocket, Received, Script, ScriptedLlm};
@@ -34,6 +34,21 @@ const PATIENCE: Duration = Duration::from_secs(400);
 #[derive(Default)]
 pub(crate) struct MemoryStore(Mutex<HashMap<SessionId, KeptSession>>);
 
+/// Keeps a session as a store promises it.
+pub(crate) fn keep_in(
+    rows: &mut HashMap<SessionId, KeptSession>,
+    session: &KeptSession,
+    known: Option<SystemTime>,
+) -> StoreOutcome {
+    match (rows.get(&session.id).map(|row| row.last_used), known) {
+        (None, Some(_)) => return StoreOutcome::Closed,
+        (stored, known) if stored != known => return StoreOutcome::Overtaken,
+        _ => {}
+    }
+    rows.insert(session.id.clone(), session.clone());
+    StoreOutcome::Kept
+}
+
 /// Keeps nothing: its sessions live by the virtual clock alone.
 struct NoStore;
 
@@ -43,12 +58,8 @@ impl SessionStore for NoStore {
         Ok(None)
     }
 
-    async fn keep(&self, _: &KeptSession) -> Result<(), BoxError> {
-        Ok(())
-    }
-
-    async fn renew(&self, _: &KeptSession) -> Result<bool, BoxError> {
-        Ok(true)
+    async fn keep(&self, _: &KeptSession, _: Option<SystemTime>) -> Result<StoreOutcome, BoxError> {
+        Ok(StoreOutcome::Kept)
     }
 
     async fn touch(&self, _: &SessionId, _: SystemTime) -> Result<bool, BoxError> {
@@ -70,14 +81,12 @@ impl SessionStore for MemoryStore {
         Ok(self.0.lock().unwrap().get(id).cloned())
     }
 
-    async fn keep(&self, session: &KeptSession) -> Result<(), BoxError> {
-        self.0.lock().unwrap().insert(session.id.clone(), session.clone());
-        Ok(())
-    }
-
-    async fn renew(&self, session: &KeptSession) -> Result<bool, BoxError> {
-        let mut all = self.0.lock().unwrap();
-        Ok(all.get_mut(&session.id).map(|kept| *kept = session.clone()).is_some())
+    async fn keep(
+        &self,
+        session: &KeptSession,
+        known: Option<SystemTime>,
+    ) -> Result<StoreOutcome, BoxError> {
+        Ok(keep_in(&mut self.0.lock().unwrap(), session, known))
     }
 
     async fn touch(&self, id: &SessionId, last_used: SystemTime) -> Result<bool, BoxError> {
@@ -266,11 +275,7 @@ impl SessionStore for DeadStore {
         Err("down".into())
     }
 
-    async fn keep(&self, _: &KeptSession) -> Result<(), BoxError> {
-        Err("down".into())
-    }
-
-    async fn renew(&self, _: &KeptSession) -> Result<bool, BoxError> {
+    async fn keep(&self, _: &KeptSession, _: Option<SystemTime>) -> Result<StoreOutcome, BoxError> {
         Err("down".into())
     }
 
@@ -403,7 +408,7 @@ async fn a_request_ends_with_its_connection() {
 }
 
 /// Locks that are always free.
-struct Free;
+pub(crate) struct Free;
 
 impl SessionLocks for Free {
     fn lock(

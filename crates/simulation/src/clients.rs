@@ -19,9 +19,9 @@ use crate::judge::{Judge, Message, Told};
 use crate::plan::Bug;
 
 /// Longest time in which every request ends: waits for a store that is down, the lock, the turn.
-const ENDS_WITHIN: Duration = Duration::from_secs(150);
+pub(crate) const ENDS_WITHIN: Duration = Duration::from_secs(150);
 /// Most attempts of one message.
-const MOST_ATTEMPTS: usize = 12;
+pub(crate) const MOST_ATTEMPTS: usize = 12;
 
 /// What became of an attempt.
 enum Outcome {

@@ -1,14 +1,18 @@
-//! One instance of the server: the real chat sessions, events and locks, before a store, a Redis and
+//! One instance of the server: the real devices, chat sessions, text sessions, events and locks, before a store, a Redis and
 //! a model that may fail. It is killed, stopped and started here. Not for when that happens.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use hearken_actors::actors::pipeline::{AudioPool, Pipeline, Ports};
 use hearken_actors::chat::{ChatService, ChatSettings, HeldCalls, PublishedEvents};
+use hearken_actors::dialogue::ConversationStyle;
+use hearken_actors::gateway::{GatewayService, GatewaySettings, Sessions};
 use hearken_actors::ports::{
     BoxError, EventBus, Published, SessionLock, SessionLocks, ToolSource, Watch,
 };
+use hearken_actors::settings::PipelineSettings;
 use hearken_actors::tasks::Tasks;
 use hearken_base::Secret;
 use hearken_cluster::{Cluster, RedisConfig, RedisState};
@@ -22,6 +26,7 @@ use crate::life::Life;
 use crate::model::{Marks, Model};
 use crate::plan::Bug;
 use crate::redis::{Link, Redis};
+use crate::speech::{Recogniser, Synthesiser};
 use crate::store::{Database, RemoteStore};
 
 /// Most messages that an instance answers at once.
@@ -30,6 +35,8 @@ pub(crate) const MOST_AT_ONCE: usize = 8;
 const TURN_LIMIT: Duration = Duration::from_secs(60);
 /// Longest wait for a session's lock.
 pub(crate) const LOCK_WAIT: Duration = Duration::from_secs(10);
+/// Messages that a text session remembers: all.
+const REMEMBERED: usize = 1_000;
 /// How long messages go on after the server was told to stop.
 const GRACE: Duration = Duration::from_secs(8);
 
@@ -45,8 +52,10 @@ pub(crate) struct Surroundings {
 #[derive(Clone)]
 pub(crate) struct Instance {
     pub(crate) service: ChatService,
+    pub(crate) texts: GatewayService,
+    pub(crate) pipeline: Pipeline,
     pub(crate) life: Life,
-    process: CancellationToken,
+    pub(crate) process: CancellationToken,
     pub(crate) link: watch::Sender<Link>,
     cluster: Cluster,
 }
@@ -60,40 +69,27 @@ impl Instance {
         let config = RedisConfig { url, ..RedisConfig::default() };
         let streams = redis.streams(link.subscribe());
         let cluster = Cluster::start_over(&config, streams, &process).expect("an address");
-        let marks: Arc<dyn ToolSource> =
-            Arc::new(Marks { judge: judge.clone(), life: life.clone() });
-        let most = if judge.plants(Bug::UnboundedLane) { 1_000 } else { MOST_AT_ONCE };
-        let events = LivingBus { bus: cluster.events(), life: life.clone(), judge: judge.clone() };
-        let settings = ChatSettings {
-            history: 500,
-            token_budget: 1_000_000,
-            lock_wait: LOCK_WAIT,
-            turn_limit: TURN_LIMIT,
-            ..ChatSettings::default()
-        };
-        let service = ChatService {
-            llm: Arc::new(Model { judge, life: life.clone(), instance: number }),
+        let parts = Parts {
+            model: Arc::new(Model { judge: judge.clone(), life: life.clone(), instance: number }),
             store: Arc::new(RemoteStore { database, life: life.clone() }),
-            state: None,
-            events: Arc::new(events),
             locks: Arc::new(LivingLocks { locks: cluster.locks(), life: life.clone() }),
-            tools: Arc::new(move |_| vec![Arc::clone(&marks)]),
-            describer: None,
-            now: Arc::new(|| "noon".into()),
-            settings: settings.into(),
-            tasks: Tasks::new(u32::try_from(most).unwrap_or(u32::MAX), GRACE, process.clone()),
-            held: HeldCalls::default(),
-            published: PublishedEvents::default(),
+            marks: Arc::new(Marks { judge: judge.clone(), life: life.clone() }),
+            process: process.clone(),
         };
+        let bus = LivingBus { bus: cluster.events(), life: life.clone(), judge: judge.clone() };
+        let most = if judge.plants(Bug::UnboundedLane) { 1_000 } else { MOST_AT_ONCE };
+        let (service, texts) = (parts.chats(bus, most), parts.texts());
+        let pipeline = parts.pipeline(&judge, &life);
         let (background, living, ended) = (service.clone(), life.clone(), process.clone());
+        let (sessions, every) = (Arc::clone(&texts.sessions), texts.settings.get().sweep_every);
         tokio::spawn(async move {
             let work = async {
                 background.observe_fences().await;
-                background.keep_publishing().await;
+                tokio::join!(background.keep_publishing(), sessions.keep_sweeping(every));
             };
             ended.run_until_cancelled(living.within(work)).await;
         });
-        Self { service, life, process, link, cluster }
+        Self { service, texts, pipeline, life, process, link, cluster }
     }
 
     /// Returns true while it has no connection to Redis.
@@ -113,6 +109,84 @@ impl Instance {
         self.service.tasks.drain().await;
         self.cluster.stop().await;
         self.kill();
+    }
+}
+
+/// What the services of an instance have in common.
+struct Parts {
+    model: Arc<Model>,
+    store: Arc<RemoteStore>,
+    locks: Arc<LivingLocks>,
+    marks: Arc<dyn ToolSource>,
+    process: CancellationToken,
+}
+
+impl Parts {
+    /// Chat sessions of applications, of which this many messages are answered at once.
+    fn chats(&self, events: LivingBus, most: usize) -> ChatService {
+        let marks = Arc::clone(&self.marks);
+        let settings = ChatSettings {
+            history: 500,
+            token_budget: 1_000_000,
+            lock_wait: LOCK_WAIT,
+            turn_limit: TURN_LIMIT,
+            ..ChatSettings::default()
+        };
+        let most = u32::try_from(most).unwrap_or(u32::MAX);
+        ChatService {
+            llm: self.model.clone(),
+            store: self.store.clone(),
+            state: None,
+            events: Arc::new(events),
+            locks: self.locks.clone(),
+            tools: Arc::new(move |_| vec![Arc::clone(&marks)]),
+            describer: None,
+            now: Arc::new(|| "noon".into()),
+            settings: settings.into(),
+            tasks: Tasks::new(most, GRACE, self.process.clone()),
+            held: HeldCalls::default(),
+            published: PublishedEvents::default(),
+        }
+    }
+
+    /// Sessions of text clients.
+    fn texts(&self) -> GatewayService {
+        let marks = Arc::clone(&self.marks);
+        let settings = GatewaySettings {
+            enable_context: true,
+            max_messages: REMEMBERED,
+            ..GatewaySettings::default()
+        };
+        let sessions = Sessions::new(self.store.clone(), settings.session_idle, REMEMBERED);
+        GatewayService {
+            llm: self.model.clone(),
+            sessions: Arc::new(sessions.with_locks(self.locks.clone())),
+            tools: Arc::new(move |_, _| vec![Arc::clone(&marks)]),
+            describer: None,
+            now: Arc::new(|| "noon".into()),
+            settings: settings.into(),
+        }
+    }
+
+    /// Devices.
+    fn pipeline(&self, judge: &Judge, life: &Life) -> Pipeline {
+        let marks = Arc::clone(&self.marks);
+        let (judge, life) = (judge.clone(), life.clone());
+        let ports = Ports {
+            asr: Arc::new(Recogniser { judge: judge.clone(), life: life.clone() }),
+            llm: self.model.clone(),
+            tts: Arc::new(Synthesiser { judge, life }),
+            tools: Arc::new(move |_, _| {
+                let marks = Arc::clone(&marks);
+                Arc::new(move || vec![Arc::clone(&marks)])
+            }),
+            vision: None,
+            style: Arc::new(|_| ConversationStyle::default()),
+            now: Arc::new(|| "noon".into()),
+            describer: None,
+        };
+        let audio = AudioPool::current_thread();
+        Pipeline::new(ports, PipelineSettings::default(), audio, self.process.clone())
     }
 }
 

@@ -10,8 +10,10 @@ use hearken_proto::chat::Role;
 use tokio::time::Instant;
 
 mod message;
+mod spoken;
+mod texts;
 
-pub(crate) use message::Message;
+pub(crate) use message::{FIRST_DEVICE, FIRST_TEXT, LAST, Message};
 
 use crate::instance::MOST_AT_ONCE;
 use crate::plan::{Bug, Plan};
@@ -28,6 +30,10 @@ pub(crate) struct Counts {
     answered: u64,
     refused: u64,
     unknown: u64,
+    /// Answers that devices spoke.
+    spoken: u64,
+    /// Answers to text clients that were told not to be stored.
+    unstored: u64,
     tool_calls: u64,
     events: u64,
     /// Conversations whose watcher was never told that events may be missing.
@@ -36,7 +42,7 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    pub(crate) const ROWS: usize = 10;
+    pub(crate) const ROWS: usize = 12;
 
     /// All of them, with their names; the conversations first.
     pub(crate) fn rows(&self) -> [(&'static str, u64); Self::ROWS] {
@@ -47,6 +53,8 @@ impl Counts {
             ("answered", self.answered),
             ("refused", self.refused),
             ("unknown", self.unknown),
+            ("spoken", self.spoken),
+            ("unstored", self.unstored),
             ("tool calls", self.tool_calls),
             ("events told", self.events),
             ("without gap", self.without_gap),
@@ -123,8 +131,10 @@ struct Notes {
     counts: Counts,
     messages: BTreeMap<Message, Known>,
     watched: BTreeMap<u16, Watched>,
-    /// Running calls of the model by instance.
-    running: BTreeMap<usize, usize>,
+    /// Running calls of the model by instance, and whether they are for applications.
+    running: BTreeMap<(usize, bool), usize>,
+    /// What each device's person says now.
+    saying: BTreeMap<u16, Message>,
     /// Nothing fails any more.
     is_calm: bool,
     wrong: Vec<String>,
@@ -262,7 +272,11 @@ impl Judge {
             let mut notes = self.notes();
             let known = notes.messages.entry(message).or_default();
             known.prompts.insert(said.to_vec());
-            known.answered_before.iter().find(|before| !said.contains(before)).copied()
+            let missing = known.answered_before.iter().find(|before| !said.contains(before));
+            // A text session goes on with what its instance remembers while the store fails, and a
+            // device with what its connection does.
+            let knows_all = message.is_of_application() || message.is_last();
+            missing.filter(|_| knows_all && !message.is_spoken()).copied()
         };
         if let Some(missing) = missing {
             self.wrong(format!("the model is asked about {message} without {missing}"));
@@ -275,11 +289,12 @@ impl Judge {
         }
         let running = {
             let mut notes = self.notes();
-            let running = notes.running.entry(instance).or_default();
+            let of = (instance, message.is_of_application());
+            let running = notes.running.entry(of).or_default();
             *running += 1;
             *running
         };
-        if running > MOST_AT_ONCE {
+        if running > MOST_AT_ONCE && message.is_of_application() {
             self.wrong(format!("{running} messages are answered at once by {instance}"));
         }
         Running { judge: self.clone(), instance, message, first_round: results == 0 }
@@ -441,7 +456,8 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if let Some(running) = self.judge.notes().running.get_mut(&self.instance) {
+        let of = (self.instance, self.message.is_of_application());
+        if let Some(running) = self.judge.notes().running.get_mut(&of) {
             *running -= 1;
         }
     }

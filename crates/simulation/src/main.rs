@@ -1,10 +1,11 @@
 //! Simulates the server: several instances, clients, store and Redis in virtual time, with faults
 //! that follow from a seed. Started by `scripts/simulate server`; `scripts/test` runs it too. Not for
-//! audio, which `crates/virtual-device` simulates.
+//! the times of packets, which `crates/virtual-device` simulates.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool for people")]
 
 mod clients;
 mod determinism;
+mod devices;
 mod fleet;
 mod instance;
 mod judge;
@@ -13,7 +14,9 @@ mod many;
 mod model;
 mod plan;
 mod redis;
+mod speech;
 mod store;
+mod texts;
 mod world;
 
 use std::process::ExitCode;
@@ -22,7 +25,7 @@ use clap::Parser;
 
 use plan::{Bug, Plan};
 
-/// Simulates conversations of applications with several instances of the server, while everything
+/// Simulates conversations of applications, text clients and devices with several instances of the server, while everything
 /// around them fails, and judges what was answered, stored and told.
 #[derive(Parser, Debug, Clone)]
 #[command(name = "scripts/simulate server", after_help = EXAMPLES)]

@@ -16,6 +16,9 @@ use tokio::time::sleep;
 use crate::judge::{Judge, Message};
 use crate::life::Life;
 
+/// Longest wait for a service, as of real providers.
+pub(crate) const PROVIDER_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// A model behind one instance.
 pub(crate) struct Model {
     pub(crate) judge: Judge,
@@ -60,8 +63,17 @@ impl Llm for Model {
                         name: "mark".into(),
                         arguments: json!({ "message": message.text(), "nth": nth }).to_string(),
                     })),
+                    // Two that are refused in a row make a dialogue forget what it remembers.
+                    Step::Fail if !message.is_of_application() => {
+                        Err(ProviderError::new("scripted", ProviderErrorKind::Unavailable))
+                    }
                     Step::Fail => {
                         Err(ProviderError::new("scripted", ProviderErrorKind::BadRequest))
+                    }
+                    // Nothing else ends other turns: real providers have a deadline.
+                    Step::Hang if !message.is_of_application() => {
+                        sleep(PROVIDER_TIMEOUT).await;
+                        Err(ProviderError::new("scripted", ProviderErrorKind::Timeout))
                     }
                     Step::Hang => std::future::pending().await,
                     Step::Finish => Ok(LlmDelta::Finished {

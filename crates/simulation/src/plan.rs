@@ -19,6 +19,8 @@ pub(crate) enum Bug {
     UnboundedLane,
     /// A request goes on though its client has left.
     SwallowedCancel,
+    /// The store takes a text session in place of any copy.
+    BlindStore,
 }
 
 /// Fault of an instance, or of what instances share.
@@ -106,8 +108,11 @@ impl Plan {
     }
 }
 
-/// Conversations in a world.
-pub(crate) const CONVERSATIONS: usize = 25;
+/// Conversations in a world: with applications, text clients and devices.
+pub(crate) const CONVERSATIONS: usize = APPLICATIONS + TEXTS + DEVICES;
+pub(crate) const APPLICATIONS: usize = 14;
+pub(crate) const TEXTS: usize = 8;
+pub(crate) const DEVICES: usize = 3;
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -2,12 +2,12 @@
 //! and loses answers. Not for what is stored.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use hearken_actors::ports::{
-    BoxError, ChatStore, KeptMessage, KeptTurn, KnownRequest, PendingEvent, RequestKey,
-    SessionFilter, SessionPage, StorageUsage, StoreOutcome,
+    BoxError, ChatStore, KeptMessage, KeptSession, KeptTurn, KnownRequest, PendingEvent,
+    RequestKey, SessionFilter, SessionPage, SessionStore, StorageUsage, StoreOutcome,
 };
 use hearken_proto::chat::{ChatSession, ChatStatus, Event, Snapshot};
 use hearken_proto::ids::SessionId;
@@ -291,5 +291,37 @@ impl ChatStore for RemoteStore {
 
     async fn remove_events(&self, numbers: &[i64]) -> Result<(), BoxError> {
         self.call(true, self.store().remove_events(numbers)).await
+    }
+}
+
+#[async_trait]
+impl SessionStore for RemoteStore {
+    async fn load(&self, id: &SessionId) -> Result<Option<KeptSession>, BoxError> {
+        self.call(false, self.store().load(id)).await
+    }
+
+    async fn keep(
+        &self,
+        session: &KeptSession,
+        known: Option<SystemTime>,
+    ) -> Result<StoreOutcome, BoxError> {
+        let blind = self.database.bug == Some(Bug::BlindStore);
+        let keeping = async {
+            let stored = if blind { self.store().load(&session.id).await? } else { None };
+            self.store().keep(session, stored.map(|stored| stored.last_used).or(known)).await
+        };
+        self.call(true, keeping).await
+    }
+
+    async fn touch(&self, id: &SessionId, last_used: SystemTime) -> Result<bool, BoxError> {
+        self.call(true, self.store().touch(id, last_used)).await
+    }
+
+    async fn forget(&self, id: &SessionId) -> Result<(), BoxError> {
+        self.call(true, self.store().forget(id)).await
+    }
+
+    async fn forget_unused(&self, since: SystemTime) -> Result<u64, BoxError> {
+        self.call(true, self.store().forget_unused(since)).await
     }
 }

@@ -1,10 +1,12 @@
 //! One world from beginning to end: its instances, faults and conversations, and what is judged when
 //! all is calm again. Not for many worlds.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hearken_actors::ports::ChatStore as _;
+use hearken_actors::ports::{ChatStore as _, SessionStore as _};
+use hearken_actors::wall_clock;
 use hearken_proto::ids::SessionId;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
@@ -12,19 +14,19 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clients::Clients;
 use crate::determinism;
+use crate::devices::Device;
 use crate::fleet::Fleet;
 use crate::instance::{LOCK_WAIT, Surroundings};
-use crate::judge::{Counts, Judge, Message};
-use crate::plan::{CONVERSATIONS, Plan};
+use crate::judge::{Counts, FIRST_DEVICE, FIRST_TEXT, Judge, LAST, Message};
+use crate::plan::{APPLICATIONS, DEVICES, Plan, TEXTS};
 use crate::redis::Redis;
 use crate::store::Database;
+use crate::texts::{self, Session, TextClient};
 
 /// Longest time of a world, in virtual time.
 const WORLD_ENDS_WITHIN: Duration = Duration::from_secs(4 * 3_600);
 /// How long all is calm before the end is judged: longer than any lease, and than two sweeps.
 const CALM: Duration = Duration::from_secs(40);
-/// Number of a conversation's last message, which must be answered.
-const LAST: u16 = 99;
 
 /// What came of a world.
 pub(crate) struct Outcome {
@@ -37,15 +39,16 @@ pub(crate) struct Outcome {
 /// Runs a world, in virtual time. Once in a process: see `determinism`.
 pub(crate) fn run(plan: &Plan, shows: bool) -> Outcome {
     determinism::seed(plan.seed);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .expect("a runtime");
+    // The sockets of text clients and devices are actors.
+    let system = actix::System::with_tokio_rt(|| {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_time().start_paused(true).build().expect("a runtime")
+    });
     let mut dice = fastrand::Rng::with_seed(plan.seed ^ 0x5eed);
     let database = Arc::new(Database::new(dice.fork(), plan.bug));
-    runtime.block_on(async {
+    system.block_on(async {
         determinism::follow_virtual_time();
+        wall_clock::begin();
         let begun = Instant::now();
         let judge = Judge::new(dice.fork(), plan, shows);
         let around =
@@ -64,47 +67,104 @@ async fn live(plan: &Plan, around: &Surroundings) {
     let fleet = Fleet::start(around.clone(), plan.instances);
     let (calm, over) = (CancellationToken::new(), CancellationToken::new());
     let clients = Clients { fleet: fleet.clone(), judge: judge.clone() };
-    let mut sessions = Vec::new();
-    for _ in 0..CONVERSATIONS {
-        sessions.push(clients.session().await);
-    }
+    let everybody = Everybody::new(clients).await;
     let trouble = tokio::spawn(fleet.clone().trouble(plan.clone(), calm.clone()));
-    let mut talks = JoinSet::new();
-    for (number, id) in (0..).zip(&sessions) {
-        let (clients, id, over) = (clients.clone(), id.clone(), over.clone());
-        let begins = judge.pause(0, 20_000);
-        talks.spawn(async move {
-            sleep(begins).await;
-            clients.converse(number, id, over).await;
-        });
-    }
-    while let Some(ended) = talks.join_next().await {
-        if let Err(error) = ended {
-            judge.wrong(format!("a client ended: {error}"));
-        }
-    }
+    everybody.talk(&over).await;
     calm.cancel();
     if let Err(error) = trouble.await {
         judge.wrong(format!("the faults ended: {error}"));
     }
     judge.note("all is calm");
     sleep(CALM).await;
-    for (conversation, id) in (0..).zip(&sessions) {
-        last_message(&clients, conversation, id).await;
-    }
+    everybody.say_a_last_word().await;
     sleep(CALM).await;
-    judge_end(around, &fleet, &sessions).await;
+    judge_end(around, &fleet, &everybody.sessions).await;
+    for (conversation, session) in (FIRST_TEXT..).zip(&everybody.texts) {
+        judge_text(around, conversation, session);
+    }
     over.cancel();
 }
 
+/// All who talk: the sessions of applications and of text clients, and the devices.
+struct Everybody {
+    clients: Clients,
+    sessions: Vec<SessionId>,
+    texts: Vec<Session>,
+}
+
+impl Everybody {
+    async fn new(clients: Clients) -> Self {
+        let mut sessions = Vec::new();
+        for _ in 0..APPLICATIONS {
+            sessions.push(clients.session().await);
+        }
+        let texts = (0..TEXTS).map(|_| Session::default()).collect();
+        Self { clients, sessions, texts }
+    }
+
+    /// Lets all talk, until they have nothing more to say.
+    async fn talk(&self, over: &CancellationToken) {
+        let judge = &self.clients.judge;
+        let mut talks = JoinSet::new();
+        for (number, id) in (0..).zip(&self.sessions) {
+            let (clients, id, over) = (self.clients.clone(), id.clone(), over.clone());
+            let begins = judge.pause(0, 20_000);
+            talks.spawn(async move {
+                sleep(begins).await;
+                clients.converse(number, id, over).await;
+            });
+        }
+        for (conversation, session) in (FIRST_TEXT..).zip(&self.texts) {
+            let (clients, session) = (self.clients.clone(), Rc::clone(session));
+            let begins = judge.pause(0, 20_000);
+            talks.spawn_local(async move {
+                sleep(begins).await;
+                texts::converse(clients, conversation, session).await;
+            });
+        }
+        for number in 0..DEVICES {
+            let device = Device::new(self.clients.clone(), number);
+            let begins = judge.pause(0, 20_000);
+            talks.spawn_local(async move {
+                sleep(begins).await;
+                device.converse().await;
+            });
+        }
+        while let Some(ended) = talks.join_next().await {
+            if let Err(error) = ended {
+                judge.wrong(format!("a client ended: {error}"));
+            }
+        }
+    }
+
+    /// Whatever happened before: now each is answered.
+    async fn say_a_last_word(&self) {
+        let clients = &self.clients;
+        for (conversation, id) in (0..).zip(&self.sessions) {
+            let say = async |message| clients.say(id, message, true).await;
+            last_message(clients, conversation, say).await;
+        }
+        for (conversation, session) in (FIRST_TEXT..).zip(&self.texts) {
+            let new = || TextClient::new(clients.clone(), Rc::clone(session));
+            let say = async |message| new().say(message).await;
+            last_message(clients, conversation, say).await;
+        }
+        for (number, conversation) in (0..DEVICES).zip(FIRST_DEVICE..) {
+            let say = async |message| Device::new(clients.clone(), number).say(message).await;
+            last_message(clients, conversation, say).await;
+            clients.judge.device_ended();
+        }
+    }
+}
+
 /// Whatever happened before: now a message is answered, at once.
-async fn last_message(clients: &Clients, conversation: u16, id: &SessionId) {
+async fn last_message(clients: &Clients, conversation: u16, say: impl AsyncFn(Message) -> bool) {
     let message = Message { conversation, client: 0, number: LAST };
     let begun = Instant::now();
-    let mut answered = clients.say(id, message, true).await;
+    let mut answered = say(message).await;
     if !answered {
         // It may have lost its answer to the impatience of its client.
-        answered = clients.say(id, Message { number: LAST + 1, ..message }, true).await;
+        answered = say(Message { number: LAST + 1, ..message }).await;
     }
     if !answered {
         clients.judge.wrong(format!("{message} is not answered though all is calm"));
@@ -136,5 +196,19 @@ async fn judge_end(around: &Surroundings, fleet: &Fleet, sessions: &[SessionId])
         if timeout(Duration::from_millis(1), instance.service.tasks.drain()).await != Ok(true) {
             judge.wrong(format!("instance {number} still answers though all is calm"));
         }
+        let connected = instance.pipeline.device_registry().connected();
+        if !connected.is_empty() {
+            judge.wrong(format!("instance {number} still has devices: {}", connected.len()));
+        }
+    }
+}
+
+fn judge_text(around: &Surroundings, conversation: u16, session: &Session) {
+    let Surroundings { judge, database, .. } = around;
+    // Without an answer that is stored, `last_message` has found what is wrong.
+    let Some(id) = texts::stored_id(session) else { return };
+    match database.at_once(database.store.load(&SessionId::new(&id))) {
+        Ok(Some(stored)) => judge.stored_text(conversation, &stored.state),
+        other => judge.wrong(format!("the session of {conversation} cannot be read: {other:?}")),
     }
 }

@@ -12,8 +12,8 @@ use futures_util::stream::{self, BoxStream, StreamExt as _};
 use hearken_actors::gateway::{GatewayService, GatewaySettings, Sessions};
 use hearken_actors::ports::{
     BoxError, ChatMessage, KeptSession, Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind,
-    Role, SessionLock, SessionLocks, SessionStore, Tool, ToolCall, ToolError, ToolOutput,
-    ToolRequest, ToolSource,
+    Role, SessionLock, SessionLocks, SessionStore, StoreOutcome, Tool, ToolCall, ToolError,
+    ToolOutput, ToolRequest, ToolSource,
 };
 use hearken_actors::wall_clock::Clock;
 use hearken_proto::ids::SessionId;
@@ -22,6 +22,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::ms;
+use crate::text_clients::keep_in;
 
 /// Sessions unused for this long are over, unless a sequence changes it.
 pub(crate) const IDLE: Duration = Duration::from_secs(60);
@@ -56,16 +57,13 @@ impl SessionStore for MemoryStore {
         Ok(self.rows.lock().unwrap().get(id).cloned())
     }
 
-    async fn keep(&self, session: &KeptSession) -> Result<(), BoxError> {
+    async fn keep(
+        &self,
+        session: &KeptSession,
+        known: Option<SystemTime>,
+    ) -> Result<StoreOutcome, BoxError> {
         self.works().await?;
-        self.rows.lock().unwrap().insert(session.id.clone(), session.clone());
-        Ok(())
-    }
-
-    async fn renew(&self, session: &KeptSession) -> Result<bool, BoxError> {
-        self.works().await?;
-        let mut rows = self.rows.lock().unwrap();
-        Ok(rows.get_mut(&session.id).map(|row| *row = session.clone()).is_some())
+        Ok(keep_in(&mut self.rows.lock().unwrap(), session, known))
     }
 
     async fn touch(&self, id: &SessionId, last_used: SystemTime) -> Result<bool, BoxError> {

@@ -11,7 +11,29 @@ pub(crate) struct Message {
     pub(crate) number: u16,
 }
 
+/// Number of the first conversation with a text client.
+pub(crate) const FIRST_TEXT: u16 = 1_000;
+/// Number of the first conversation with a device.
+pub(crate) const FIRST_DEVICE: u16 = 2_000;
+/// Number of a conversation's last messages, which must be answered.
+pub(crate) const LAST: u16 = 99;
+
 impl Message {
+    /// Whether an application sends it.
+    pub(crate) fn is_of_application(self) -> bool {
+        self.conversation < FIRST_TEXT
+    }
+
+    /// Whether a device sends it.
+    pub(crate) fn is_spoken(self) -> bool {
+        self.conversation >= FIRST_DEVICE
+    }
+
+    /// Whether it is sent when nothing fails any more.
+    pub(crate) fn is_last(self) -> bool {
+        self.number >= LAST
+    }
+
     /// What is sent.
     pub(crate) fn text(self) -> String {
         format!("msg:{}:{}:{};", self.conversation, self.client, self.number)
@@ -27,9 +49,9 @@ impl Message {
         [0, 1, 0, 2, 0][usize::from(self.conversation * 7 + self.client * 3 + self.number) % 5]
     }
 
-    /// Finds a message, or its answer, in a text.
+    /// Finds the last message, or its answer, in a text.
     pub(crate) fn in_text(text: &str) -> Option<Self> {
-        let from = text.find("msg:").map(|at| at + 4).or(text.find("re:").map(|at| at + 3))?;
+        let from = text.rfind("msg:").map(|at| at + 4).or(text.rfind("re:").map(|at| at + 3))?;
         let mut numbers = text[from..].split(';').next()?.split(':').map(str::parse);
         let mut next = || numbers.next()?.ok();
         Some(Self { conversation: next()?, client: next()?, number: next()? })

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
-use hearken_actors::ports::{BoxError, KeptSession, SessionStore};
+use hearken_actors::ports::{BoxError, KeptSession, SessionStore, StoreOutcome};
 use hearken_proto::ids::SessionId;
 use sqlx::Row as _;
 
@@ -32,36 +32,36 @@ impl SessionStore for SqlStore {
         }))
     }
 
-    async fn keep(&self, session: &KeptSession) -> Result<(), BoxError> {
-        let last_used_ms = milliseconds(session.last_used);
-        let kept = in_time(async {
-            sqlx::query(
+    async fn keep(
+        &self,
+        session: &KeptSession,
+        known: Option<SystemTime>,
+    ) -> Result<StoreOutcome, BoxError> {
+        let sql = match known {
+            None => {
                 "INSERT INTO sessions (session_id, state, last_used_ms) VALUES ($1, $2, $3) \
-                 ON CONFLICT (session_id) DO UPDATE SET \
-                 state = excluded.state, last_used_ms = excluded.last_used_ms",
-            )
-            .bind(text(session.id.as_str()))
-            .bind(text(&session.state))
-            .bind(last_used_ms)
-            .execute(self.writer().await?.pool)
-            .await?;
-            Ok(())
-        });
-        Ok(kept.await?)
-    }
-
-    async fn renew(&self, session: &KeptSession) -> Result<bool, BoxError> {
-        let last_used_ms = milliseconds(session.last_used);
+                 ON CONFLICT (session_id) DO NOTHING"
+            }
+            Some(_) => {
+                "UPDATE sessions SET state = $2, last_used_ms = $3 \
+                 WHERE session_id = $1 AND last_used_ms = $4"
+            }
+        };
         let kept = in_time(async {
-            let kept = sqlx::query(
-                "UPDATE sessions SET state = $2, last_used_ms = $3 WHERE session_id = $1",
-            )
-            .bind(text(session.id.as_str()))
-            .bind(text(&session.state))
-            .bind(last_used_ms)
-            .execute(self.writer().await?.pool)
-            .await?;
-            Ok(kept.rows_affected() > 0)
+            let pool = self.writer().await?.pool;
+            let keep = sqlx::query(sql)
+                .bind(text(session.id.as_str()))
+                .bind(text(&session.state))
+                .bind(milliseconds(session.last_used));
+            let keep = if let Some(known) = known { keep.bind(milliseconds(known)) } else { keep };
+            if keep.execute(pool).await?.rows_affected() > 0 {
+                return Ok(StoreOutcome::Kept);
+            }
+            let other = sqlx::query("SELECT 1 FROM sessions WHERE session_id = $1")
+                .bind(text(session.id.as_str()))
+                .fetch_optional(pool)
+                .await?;
+            Ok(if other.is_some() { StoreOutcome::Overtaken } else { StoreOutcome::Closed })
         });
         Ok(kept.await?)
     }

@@ -70,7 +70,7 @@ async fn fill(store: &SqlStore) {
     }
     let last_used = std::time::UNIX_EPOCH + std::time::Duration::from_millis(1_790_000_000_123);
     let kept = KeptSession { id: SessionId::new("t"), state: "{}".into(), last_used };
-    store.keep(&kept).await.unwrap();
+    store.keep(&kept, None).await.unwrap();
     MuseumStore::create(store, &museum::session("m", 1, 100), "here").await.unwrap();
     let change = [("llm.model".to_owned(), Some(json!("m\u{0}")))];
     store.change(&change, &entry("config", json!({"n": 1.5}))).await.unwrap();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use hearken_actors::ports::{KeptSession, SessionStore as _};
+use hearken_actors::ports::{KeptSession, SessionStore as _, StoreOutcome};
 use hearken_proto::ids::SessionId;
 use hearken_store::MAX_TEXT_SESSIONS;
 use hearken_test_support::places::Place;
@@ -28,14 +28,21 @@ async fn text_clients_sessions_are_kept_and_forgotten(place: Arc<Place>) {
     };
     let load = async |name: &str| store.load(&SessionId::new(name)).await.unwrap();
     assert_eq!(load("a").await, None);
-    for kept in [session("a", "{}", 1), session("b", "{}", 2), session("a", "{\"名\":1}", 3)] {
-        store.keep(&kept).await.unwrap();
+    let keep = async |kept: KeptSession, known: Option<u64>| {
+        store.keep(&kept, known.map(used)).await.unwrap()
+    };
+    let (named, other) = (session("a", "{\"名\":1}", 3), session("a", "other", 4));
+    assert_eq!(keep(session("a", "{}", 1), None).await, StoreOutcome::Kept);
+    assert_eq!(keep(session("b", "{}", 2), None).await, StoreOutcome::Kept);
+    assert_eq!(keep(named.clone(), Some(1)).await, StoreOutcome::Kept);
+    for known in [None, Some(1), Some(2), Some(4)] {
+        assert_eq!(keep(other.clone(), known).await, StoreOutcome::Overtaken, "{known:?}");
     }
-    assert_eq!(load("a").await, Some(session("a", "{\"名\":1}", 3)));
-    assert!(store.renew(&session("b", "[]", 1)).await.unwrap());
+    assert_eq!(load("a").await, Some(named));
+    assert_eq!(keep(session("b", "[]", 1), Some(2)).await, StoreOutcome::Kept);
     assert!(store.touch(&SessionId::new("b"), used(2)).await.unwrap());
     assert_eq!(load("b").await, Some(session("b", "[]", 2)));
-    assert!(!store.renew(&session("c", "{}", 2)).await.unwrap(), "it was forgotten");
+    assert_eq!(keep(session("c", "{}", 2), Some(1)).await, StoreOutcome::Closed, "forgotten");
     assert!(!store.touch(&SessionId::new("c"), used(2)).await.unwrap());
     assert_eq!(load("c").await, None);
     assert_eq!(store.forget_unused(used(2)).await.unwrap(), 0);

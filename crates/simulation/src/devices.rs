@@ -1,0 +1,232 @@
+//! The devices: each hears its person, and speaks what it is told, over a socket of the real actors.
+//! Not for firmware's details, nor for the times of packets.
+
+use std::time::Duration;
+
+use actix_http::ws;
+use bytes::Bytes;
+use hearken_actors::actors::device::DeviceConnection;
+use hearken_actors::testkit::{MemorySocket, Received};
+use hearken_proto::device::Framing;
+use hearken_proto::ids::DeviceId;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use crate::clients::{Clients, ENDS_WITHIN, MOST_ATTEMPTS};
+use crate::instance::Instance;
+use crate::judge::{FIRST_DEVICE, Message};
+use crate::speech::{Listener, PACKET_TIME, packets};
+
+/// Packets of silence after an utterance: more than end it.
+const SILENCE: usize = 20;
+/// Longest time until a reply that was aborted has stopped.
+const STOPS_WITHIN: Duration = Duration::from_secs(5);
+
+struct Connection {
+    number: usize,
+    instance: Instance,
+    socket: MemorySocket,
+}
+
+impl Connection {
+    fn send(&self, message: &Value) {
+        self.socket.send(ws::Message::Text(message.to_string().into()));
+    }
+}
+
+/// A device with its person.
+pub(crate) struct Device {
+    clients: Clients,
+    number: usize,
+    voice: Vec<Bytes>,
+    silence: Vec<Bytes>,
+    connection: Option<Connection>,
+}
+
+/// What was seen of a turn.
+struct Seen {
+    listener: Listener,
+    answer: String,
+    began: bool,
+}
+
+impl Device {
+    pub(crate) fn new(clients: Clients, number: usize) -> Self {
+        let (voice, silence) = (packets(Some(number)), packets(None));
+        Self { clients, number, voice, silence, connection: None }
+    }
+
+    fn message(&self, number: usize) -> Message {
+        let of = |number| u16::try_from(number).unwrap_or_default();
+        Message { conversation: FIRST_DEVICE + of(self.number), client: 0, number: of(number) }
+    }
+
+    /// Holds a whole conversation.
+    pub(crate) async fn converse(mut self) {
+        let judge = self.clients.judge.clone();
+        for number in 0..judge.throw(3, 8) {
+            sleep(judge.pause(100, 12_000)).await;
+            if judge.throw(0, 6) == 0 {
+                self.connection = None;
+            }
+            self.say(self.message(number)).await;
+        }
+    }
+
+    /// Says something, once. Returns true if it was answered.
+    pub(crate) async fn say(&mut self, message: Message) -> bool {
+        let judge = self.clients.judge.clone();
+        let mut attempts = 0;
+        while self.connection.is_none() && !self.connect().await {
+            attempts += 1;
+            if attempts == MOST_ATTEMPTS {
+                judge.note(&format!("{message} is not said: there is no connection"));
+                return false;
+            }
+            sleep(judge.pause(50, 4_000)).await;
+        }
+        let Some(connection) = &self.connection else { return false };
+        judge.asks(message, false, connection.number);
+        judge.says(message);
+        connection.send(&json!({"type": "listen", "state": "start", "mode": "auto"}));
+        let aborts = (judge.throw(0, 8) == 0 && !message.is_last()).then(|| judge.pause(10, 1_500));
+        let mut seen = Seen { listener: Listener::new(), answer: String::new(), began: false };
+        let stopped = self.talk(&mut seen).await && self.until_stop(&mut seen, aborts).await;
+        if !stopped {
+            judge.unknown(message, "the connection was lost");
+            return false;
+        }
+        if !seen.listener.is_for(self.number) {
+            judge.wrong(format!("the device of {message} spoke an answer to another"));
+        }
+        if aborts.is_some() || !seen.answer.contains("re:") {
+            judge.unknown(message, "it was aborted, or apologised for");
+            return false;
+        }
+        judge.spoke(message, &seen.answer);
+        true
+    }
+
+    /// Sends the utterance, and silence. Returns false if the connection is lost.
+    async fn talk(&mut self, seen: &mut Seen) -> bool {
+        let silence = self.silence.iter().cycle().take(SILENCE);
+        let packets: Vec<Bytes> = self.voice.iter().chain(silence).cloned().collect();
+        let mut due = Instant::now();
+        for packet in packets {
+            let Some(connection) = &self.connection else { return false };
+            connection.socket.send(ws::Message::Binary(packet));
+            due += PACKET_TIME;
+            loop {
+                match self.next(due).await {
+                    Ok(None) => break,
+                    Ok(Some(told)) => self.told(&told, seen),
+                    Err(()) => return false,
+                };
+            }
+            if seen.began {
+                break;
+            }
+        }
+        true
+    }
+
+    /// Waits for the end of the reply. Returns false if the connection is lost.
+    async fn until_stop(&mut self, seen: &mut Seen, aborts: Option<Duration>) -> bool {
+        let mut deadline = Instant::now() + ENDS_WITHIN;
+        let mut abort = None;
+        loop {
+            if let (true, None, Some(after)) = (seen.began, abort, aborts) {
+                abort = Some(Instant::now() + after);
+            }
+            let due = abort.filter(|at| *at > Instant::now()).unwrap_or(deadline);
+            match self.next(due.min(deadline)).await {
+                Ok(Some(told)) if self.told(&told, seen) => return true,
+                Ok(Some(_)) => {}
+                Ok(None) if due < deadline => {
+                    if let Some(connection) = &self.connection {
+                        connection.send(&json!({"type": "abort"}));
+                    }
+                    deadline = Instant::now() + STOPS_WITHIN;
+                }
+                Ok(None) => {
+                    let device = self.number;
+                    self.clients.judge.wrong(format!("a turn of device {device} has no end"));
+                    self.connection = None;
+                    return false;
+                }
+                Err(()) => return false,
+            }
+        }
+    }
+
+    /// Takes a message of the server. Returns true if it ends the turn.
+    fn told(&self, told: &Received, seen: &mut Seen) -> bool {
+        let judge = &self.clients.judge;
+        match (told.name().as_str(), told) {
+            ("audio", Received::Audio(packet)) => {
+                if !seen.began || !seen.listener.hears(packet) {
+                    judge.wrong("a packet comes that is no part of an answer");
+                }
+                false
+            }
+            ("tts/start", _) => {
+                seen.began = true;
+                false
+            }
+            ("tts/sentence_start", told) => {
+                seen.answer.push_str(told.text());
+                false
+            }
+            ("stt", told) => {
+                let own = Message::in_text(told.text());
+                if own.is_none_or(|own| own.conversation != self.message(0).conversation) {
+                    judge.wrong(format!("device {} is told {:?}", self.number, told.text()));
+                }
+                false
+            }
+            ("tts/stop", _) => seen.began,
+            _ => false,
+        }
+    }
+
+    /// The next message of the server by then, if there is one; an error if the connection is lost.
+    async fn next(&mut self, by: Instant) -> Result<Option<Received>, ()> {
+        let connection = self.connection.as_mut().ok_or(())?;
+        let down = tokio::select! {
+            biased;
+            () = connection.instance.life.over() => Some(Received::Gone),
+            down = connection.socket.next_by(by) => down.map(|down| down.what),
+        };
+        if matches!(down, Some(Received::Gone | Received::Closed(_))) {
+            self.connection = None;
+            return Err(());
+        }
+        Ok(down)
+    }
+
+    /// Connects to an instance. Returns whether it greets.
+    async fn connect(&mut self) -> bool {
+        let (number, instance) = self.clients.fleet.pick().await;
+        let connection = DeviceConnection {
+            device_id: DeviceId::new(format!("device-{}", self.number)),
+            framing: Framing::V1,
+            sink: None,
+            notice: None,
+            slot: None,
+        };
+        let socket = MemorySocket::open(instance.pipeline.device(connection), true);
+        let connection = Connection { number, instance, socket };
+        connection.send(&json!({"type": "hello", "version": 1, "transport": "websocket"}));
+        self.connection = Some(connection);
+        let deadline = Instant::now() + ENDS_WITHIN;
+        match self.next(deadline).await {
+            Ok(Some(told)) if told.name() == "hello" => true,
+            Ok(told) => {
+                self.clients.judge.wrong(format!("a device is greeted with {told:?}"));
+                self.connection = None;
+                false
+            }
+            Err(()) => false,
+        }
+    }
+}

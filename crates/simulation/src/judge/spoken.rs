@@ -1,0 +1,35 @@
+//! What must hold of spoken turns. Not for what is stored.
+
+use super::{FIRST_DEVICE, Judge, Message};
+
+impl Judge {
+    /// A person says this to a device.
+    pub(crate) fn says(&self, message: Message) {
+        self.notes().saying.insert(message.conversation, message);
+    }
+
+    /// A recogniser hears the person of this device. Returns what was said.
+    pub(crate) fn heard(&self, device: Option<usize>) -> String {
+        let conversation = device.and_then(|device| u16::try_from(device).ok());
+        let conversation = conversation.map(|device| FIRST_DEVICE + device);
+        let said = conversation.and_then(|of| self.notes().saying.get(&of).copied());
+        match said {
+            Some(message) => message.text(),
+            None => {
+                self.wrong(format!("a recogniser hears {device:?}, who says nothing"));
+                String::new()
+            }
+        }
+    }
+
+    /// A device has spoken its answer.
+    pub(crate) fn spoke(&self, message: Message, answer: &str) {
+        self.notes().counts.spoken += 1;
+        self.answered(message, answer);
+    }
+
+    /// A device's conversation has ended.
+    pub(crate) fn device_ended(&self) {
+        self.notes().counts.conversations += 1;
+    }
+}

@@ -12,6 +12,10 @@ const DOUBTED_FOR: Duration = Duration::from_secs(24 * 3_600);
 /// Least jump that is told in the log, in milliseconds. Clocks that are adjusted drift by less.
 const TOLD_FROM_MS: i64 = 60_000;
 
+/// Differences of less than this are no jumps, in milliseconds: clocks are adjusted, and both are not
+/// read in the same instant.
+const JUMPS_FROM_MS: i64 = 1_000;
+
 /// A date before which no version of this program ran, in seconds since 1970: 2026-01-01.
 const SOONEST: i64 = 1_767_225_600;
 
@@ -119,8 +123,11 @@ impl Jumps {
             self.current = self.current.widened(here);
         }
         let all = self.current.widened(self.before);
-        let date = |offset: i64| {
-            Timestamp::from_millisecond(offset.saturating_add(elapsed)).unwrap_or(wall)
+        let date = |known: i64| {
+            if known.abs_diff(offset) < JUMPS_FROM_MS.unsigned_abs() {
+                return wall;
+            }
+            Timestamp::from_millisecond(known.saturating_add(elapsed)).unwrap_or(wall)
         };
         DateRange { earliest: date(all.least), latest: date(all.most) }
     }
@@ -165,6 +172,12 @@ mod tests {
         for _ in 0..100 {
             machine.pass(HOUR);
             assert_eq!(machine.range(), (0, 0));
+        }
+        // So is one that is adjusted, or read a little later than the steady one.
+        for ms in [1, -1, 400, -800, 600] {
+            machine.wall += SignedDuration::from_millis(ms);
+            let dates = machine.jumps.dates(machine.wall, machine.steady);
+            assert_eq!((dates.earliest, dates.latest), (machine.wall, machine.wall), "{ms}");
         }
     }
 

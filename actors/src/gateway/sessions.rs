@@ -34,6 +34,8 @@ const MOST_IN_MEMORY: usize = 10_000;
 /// Maximum size of all sessions in memory, in bytes. Above it, the ones unused for longest are
 /// evicted. Sessions that a connection holds are counted, but stay.
 const MOST_BYTES_IN_MEMORY: usize = 64 << 20;
+/// Time by which a clock is set back that is not just read in the same millisecond, or adjusted.
+const SET_BACK: Duration = Duration::from_secs(60);
 /// Time for which an ended session is remembered as ended. This stops a request that has just
 /// loaded it from the store.
 const KNOWN_AS_ENDED: Duration = Duration::from_secs(60);
@@ -107,11 +109,15 @@ impl Sessions {
         (self.clock)().into()
     }
 
-    /// Returns the time of a use now: another one than that of the copy that the session was read
-    /// from, which is known by it.
+    /// Returns the time of a use now: later than that of the copy that the session was read from,
+    /// which is known by it. Only where the clock was set back by much, it is earlier.
     fn next_use(&self, session: &TextSession) -> SystemTime {
-        let now = self.now();
-        if session.known() == Some(now) { now + Duration::from_millis(1) } else { now }
+        let (now, known) = (self.now(), session.known());
+        let ahead = known.and_then(|known| known.duration_since(now).ok());
+        match ahead {
+            Some(ahead) if ahead < SET_BACK => now + ahead + Duration::from_millis(1),
+            _ => now,
+        }
     }
 
     /// Returns the time without use after which a session expires. It can be reloaded.

@@ -3,17 +3,16 @@
 
 use std::time::Duration;
 
-use actix_http::ws;
 use bytes::Bytes;
 use hearken_actors::actors::device::DeviceConnection;
-use hearken_actors::testkit::{MemorySocket, Received};
+use hearken_actors::testkit::Received;
 use hearken_proto::device::Framing;
 use hearken_proto::ids::DeviceId;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use crate::clients::{Clients, ENDS_WITHIN, MOST_ATTEMPTS};
-use crate::instance::Instance;
+use crate::connection::{Connection, Lost};
 use crate::judge::{FIRST_DEVICE, Message};
 use crate::speech::{Listener, PACKET_TIME, packets};
 
@@ -21,18 +20,6 @@ use crate::speech::{Listener, PACKET_TIME, packets};
 const SILENCE: usize = 20;
 /// Longest time until a reply that was aborted has stopped.
 const STOPS_WITHIN: Duration = Duration::from_secs(5);
-
-struct Connection {
-    number: usize,
-    instance: Instance,
-    socket: MemorySocket,
-}
-
-impl Connection {
-    fn send(&self, message: &Value) {
-        self.socket.send(ws::Message::Text(message.to_string().into()));
-    }
-}
 
 /// A device with its person.
 pub(crate) struct Device {
@@ -114,13 +101,13 @@ impl Device {
         let mut due = Instant::now();
         for packet in packets {
             let Some(connection) = &self.connection else { return false };
-            connection.socket.send(ws::Message::Binary(packet));
+            connection.send_audio(packet);
             due += PACKET_TIME;
             loop {
                 match self.next(due).await {
                     Ok(None) => break,
                     Ok(Some(told)) => self.told(&told, seen),
-                    Err(()) => return false,
+                    Err(Lost) => return false,
                 };
             }
             if seen.began {
@@ -154,7 +141,7 @@ impl Device {
                     self.connection = None;
                     return false;
                 }
-                Err(()) => return false,
+                Err(Lost) => return false,
             }
         }
     }
@@ -189,19 +176,10 @@ impl Device {
         }
     }
 
-    /// The next message of the server by then, if there is one; an error if the connection is lost.
-    async fn next(&mut self, by: Instant) -> Result<Option<Received>, ()> {
-        let connection = self.connection.as_mut().ok_or(())?;
-        let down = tokio::select! {
-            biased;
-            () = connection.instance.life.over() => Some(Received::Gone),
-            down = connection.socket.next_by(by) => down.map(|down| down.what),
-        };
-        if matches!(down, Some(Received::Gone | Received::Closed(_))) {
-            self.connection = None;
-            return Err(());
-        }
-        Ok(down)
+    /// The next message of the server by then, if there is one.
+    async fn next(&mut self, by: Instant) -> Result<Option<Received>, Lost> {
+        let connection = self.connection.as_mut().ok_or(Lost)?;
+        connection.next(by).await.inspect_err(|Lost| self.connection = None)
     }
 
     /// Connects to an instance. Returns whether it greets.
@@ -214,8 +192,8 @@ impl Device {
             notice: None,
             slot: None,
         };
-        let socket = MemorySocket::open(instance.pipeline.device(connection), true);
-        let connection = Connection { number, instance, socket };
+        let actor = instance.pipeline.device(connection);
+        let connection = Connection::open(number, instance, actor);
         connection.send(&json!({"type": "hello", "version": 1, "transport": "websocket"}));
         self.connection = Some(connection);
         let deadline = Instant::now() + ENDS_WITHIN;
@@ -226,7 +204,7 @@ impl Device {
                 self.connection = None;
                 false
             }
-            Err(()) => false,
+            Err(Lost) => false,
         }
     }
 }

@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool for people")]
 
 mod clients;
+mod connection;
 mod determinism;
 mod devices;
 mod fleet;

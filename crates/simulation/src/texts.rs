@@ -5,15 +5,14 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use actix_http::ws;
 use hearken_actors::actors::text_client::TextClientActor;
 use hearken_actors::slots::Slots;
-use hearken_actors::testkit::{MemorySocket, Received};
+use hearken_actors::testkit::Received;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use crate::clients::{Clients, ENDS_WITHIN, MOST_ATTEMPTS};
-use crate::instance::Instance;
+use crate::connection::{Connection, Lost};
 use crate::judge::Message;
 
 /// How often a client that waits for another looks whether it may begin.
@@ -32,20 +31,6 @@ pub(crate) struct Shared {
 /// All conversations' sessions are shared by their clients and the judge of the end.
 pub(crate) type Session = Rc<RefCell<Shared>>;
 
-struct Connection {
-    number: usize,
-    instance: Instance,
-    socket: MemorySocket,
-    /// Answers are streamed, and may be cancelled.
-    streams: bool,
-}
-
-impl Connection {
-    fn send(&self, message: &Value) {
-        self.socket.send(ws::Message::Text(message.to_string().into()));
-    }
-}
-
 /// What an impatient client does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Impatience {
@@ -59,6 +44,8 @@ pub(crate) struct TextClient {
     clients: Clients,
     session: Session,
     connection: Option<Connection>,
+    /// Answers are streamed, and may be cancelled.
+    streams: bool,
 }
 
 /// Holds a whole conversation: one or two clients.
@@ -110,7 +97,7 @@ pub(crate) fn stored_id(session: &Session) -> Option<String> {
 
 impl TextClient {
     pub(crate) fn new(clients: Clients, session: Session) -> Self {
-        Self { clients, session, connection: None }
+        Self { clients, session, connection: None, streams: false }
     }
 
     /// Says something, once. Returns true if it was answered and stored.
@@ -121,7 +108,7 @@ impl TextClient {
         connection.send(&json!({"type": "text_input", "text": message.text()}));
         let mut impatience = match judge.throw(0, 8) {
             _ if message.is_last() => Impatience::Stays,
-            0 if connection.streams => Impatience::Cancels,
+            0 if self.streams => Impatience::Cancels,
             0 | 1 => Impatience::Leaves,
             _ => Impatience::Stays,
         };
@@ -215,24 +202,13 @@ impl TextClient {
     /// The next message of the server; nothing if the connection is lost.
     async fn next(&mut self) -> Option<Value> {
         let connection = self.connection.as_mut()?;
-        let deadline = Instant::now() + ENDS_WITHIN;
-        let down = tokio::select! {
-            biased;
-            () = connection.instance.life.over() => None,
-            down = connection.socket.next_by(deadline) => {
-                if down.is_none() {
-                    self.clients.judge.wrong("a text client is told nothing");
-                }
-                down
-            }
-        };
-        match down.map(|down| down.what) {
-            Some(Received::Text(message)) => Some(message),
-            _ => {
-                self.connection = None;
-                None
-            }
+        match connection.next(Instant::now() + ENDS_WITHIN).await {
+            Ok(Some(Received::Text(message))) => return Some(message),
+            Ok(_) => self.clients.judge.wrong("a text client is told nothing"),
+            Err(Lost) => {}
         }
+        self.connection = None;
+        None
     }
 
     /// Connects to an instance, and goes on in the session. Returns whether it is there.
@@ -240,10 +216,9 @@ impl TextClient {
         let (number, instance) = self.clients.fleet.pick().await;
         let slot = Slots::new(1, 1).take(None).ok();
         let actor = TextClientActor::new(instance.texts.clone(), slot, instance.process.clone());
-        let socket = MemorySocket::open(actor, true);
-        let streams = self.clients.judge.throw(0, 2) == 0;
-        let connection = Connection { number, instance, socket, streams };
-        connection.send(&json!({"type": "configure", "stream": streams}));
+        let connection = Connection::open(number, instance, actor);
+        self.streams = self.clients.judge.throw(0, 2) == 0;
+        connection.send(&json!({"type": "configure", "stream": self.streams}));
         self.connection = Some(connection);
         let Some(own) = self.next().await else { return false };
         let Some(own) = own["data"]["session_id"].as_str().map(str::to_owned) else {

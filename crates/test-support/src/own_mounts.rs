@@ -9,11 +9,12 @@ const WITHIN: &str = "60";
 const NOT_PREPARED: i32 = 77;
 
 /// Returns the command that makes this address the only name service, and lets the test write
-/// `/etc/hosts`. Names wait there for three seconds.
+/// `/etc/hosts`. Names wait there for five seconds,
+/// longer than whoever asks.
 pub fn only_name_service(address: &str) -> String {
     format!(
         "mount -t tmpfs none /mnt && echo '127.0.0.1 localhost' > /mnt/hosts \
-         && printf 'nameserver {address}\\noptions timeout:3 attempts:1\\n' > /mnt/resolv.conf \
+         && printf 'nameserver {address}\\noptions timeout:5 attempts:1\\n' > /mnt/resolv.conf \
          && mount --bind /mnt/hosts /etc/hosts \
          && mount --bind /mnt/resolv.conf /etc/resolv.conf"
     )

@@ -42,8 +42,12 @@ async fn a_name_is_asked_for() {
     std::fs::write("/etc/hosts", format!("127.0.0.1 localhost {NAME}\n")).unwrap();
     let found = async || (cluster.redis_state() == Some(RedisState::Ok)).then_some(());
     eventually_within(FOUND_WITHIN, "redis is found", found).await;
-    let told = cluster.events().publish(event("s", 99)).await;
-    assert!(matches!(told, Ok(Published::Everywhere)), "{told:?}");
+    // On a busy machine, a command may be late.
+    let told = async || {
+        let told = cluster.events().publish(event("s", 99)).await;
+        matches!(told, Ok(Published::Everywhere)).then_some(())
+    };
+    eventually_within(FOUND_WITHIN, "it is told everywhere", told).await;
     process.cancel();
 }
 

@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use hearken_actors::actors::device::DeviceConnection;
 use hearken_actors::testkit::Received;
 use hearken_proto::device::Framing;
@@ -25,8 +24,6 @@ const STOPS_WITHIN: Duration = Duration::from_secs(5);
 pub(crate) struct Device {
     clients: Clients,
     number: usize,
-    voice: Vec<Bytes>,
-    silence: Vec<Bytes>,
     connection: Option<Connection>,
 }
 
@@ -39,8 +36,7 @@ struct Seen {
 
 impl Device {
     pub(crate) fn new(clients: Clients, number: usize) -> Self {
-        let (voice, silence) = (packets(Some(number)), packets(None));
-        Self { clients, number, voice, silence, connection: None }
+        Self { clients, number, connection: None }
     }
 
     fn message(&self, number: usize) -> Message {
@@ -96,12 +92,11 @@ impl Device {
 
     /// Sends the utterance, and silence. Returns false if the connection is lost.
     async fn talk(&mut self, seen: &mut Seen) -> bool {
-        let silence = self.silence.iter().cycle().take(SILENCE);
-        let packets: Vec<Bytes> = self.voice.iter().chain(silence).cloned().collect();
+        let silence = packets(None).iter().cycle().take(SILENCE);
         let mut due = Instant::now();
-        for packet in packets {
+        for packet in packets(Some(self.number)).iter().chain(silence) {
             let Some(connection) = &self.connection else { return false };
-            connection.send_audio(packet);
+            connection.send_audio(packet.clone());
             due += PACKET_TIME;
             loop {
                 match self.next(due).await {

@@ -2,7 +2,7 @@
 //! to, can be told from the sound alone. Not for what comes of it.
 
 use std::f32::consts::TAU;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -32,7 +32,12 @@ const ANYBODY: f32 = 1_000.0;
 const MOST_OF_OTHERS: f32 = 0.1;
 
 /// Packets of a person's voice, 720 ms long, or of silence.
-pub(crate) fn packets(device: Option<usize>) -> Vec<Bytes> {
+pub(crate) fn packets(device: Option<usize>) -> &'static [Bytes] {
+    static PACKETS: [OnceLock<Vec<Bytes>>; DEVICES + 1] = [const { OnceLock::new() }; DEVICES + 1];
+    PACKETS[device.unwrap_or(DEVICES)].get_or_init(|| encoded(device))
+}
+
+fn encoded(device: Option<usize>) -> Vec<Bytes> {
     let length = 12 * PACKET;
     let mut sound = vec![0_i16; length];
     for times in device.map_or(&[][..], |_| &[1.0_f32, 2.0, 3.0, 6.0][..]) {

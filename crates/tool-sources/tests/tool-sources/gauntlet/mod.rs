@@ -1,6 +1,7 @@
 //! The gauntlet: every adapter of a tool server, behind a proxy that hurts its connections in each
 //! way. A call has an end within its time and never runs twice; the log and the metrics tell of it;
-//! the next one is answered as if nothing had been; nothing is left behind. Not for which error an adapter tells.
+//! the next one is answered as if nothing had been; nothing is left behind. Not for which error an
+//! adapter tells.
 
 mod services;
 
@@ -206,12 +207,18 @@ async fn meets(adapter: Adapter, port: u16, (number, row): (usize, Row)) -> Resu
     let kind = all.inventory(AGENT).sources[0].kind;
     assert_eq!(Adapter::of(settings.protocol, kind), Some(adapter));
     let (before, ..) = count().await;
-    // The old connections are gone, unless they are silent, and the source has noticed.
+    // The old connections are gone, unless they are silent, and the source has noticed: it has none,
+    // or already another one.
     let set = async |fault: Fault| {
         let frozen = matches!(fault, Fault::Frozen);
+        let before = all.inventory(AGENT).sources[0].connections;
         proxy.set_and_end(fault).await;
+        let noticed = async || {
+            let seen = &all.inventory(AGENT).sources[0];
+            (seen.state != SourceState::Ready || seen.connections > before).then_some(())
+        };
         if !frozen && adapter.wire() != Wire::Http {
-            until(&all, "lost", |state| *state != SourceState::Ready).await;
+            eventually_within(NOTICED_WITHIN, "the end of the old connection", noticed).await;
         }
     };
     let nothing_to_hit = matches!(fault, Fault::Frozen) && proxy.open() == 0;
@@ -290,13 +297,14 @@ async fn silence_is_noticed(adapter: Adapter) {
     let proxy = FaultProxy::before(&format!("http://127.0.0.1:{}", behind.port())).await;
     let (all, process) = sources(&[adapter.settings("t", &proxy, "")]);
     ready(&all).await;
-    let tool = Tool::of(source(&all, "t"));
+    let source = source(&all, "t");
+    let tool = Tool::of(Arc::clone(&source));
     let count = async || tool.count("k").await;
     assert_eq!(outcome(&count().await, "k"), (Expected::Answered, 1));
     proxy.set(Fault::Frozen);
     let begun = Instant::now();
-    let failure = count().await.failure;
-    assert!(matches!(failure, Some(ToolError::Timeout(_))), "{failure:?}");
+    let late = Err(ToolError::Timeout(Duration::from_millis(TIMEOUT_MS)));
+    assert_eq!(call(&source, "count", json!({"key": "k"})).await, late);
     let reconnected = async || (all.inventory(AGENT).sources[0].connections == 2).then_some(());
     eventually_within(NOTICED_WITHIN, "another connection", reconnected).await;
     eprintln!("{adapter:?}: another connection after {:?}", begun.elapsed());

@@ -21,7 +21,7 @@ use crate::plan::Bug;
 /// Longest time in which every request ends: waits for a store that is down, the lock, the turn.
 pub(crate) const ENDS_WITHIN: Duration = Duration::from_secs(150);
 /// Most attempts of one message.
-pub(crate) const MOST_ATTEMPTS: usize = 12;
+const MOST_ATTEMPTS: usize = 12;
 
 /// What became of an attempt.
 enum Outcome {
@@ -57,6 +57,19 @@ impl Clients {
                 },
             }
         }
+    }
+
+    /// Tries to connect, to say this, until it succeeds or has failed too often.
+    pub(crate) async fn connects(&self, message: Message, mut connect: impl AsyncFnMut() -> bool) {
+        for attempt in 1..=MOST_ATTEMPTS {
+            if connect().await {
+                return;
+            }
+            if attempt < MOST_ATTEMPTS {
+                sleep(self.judge.pause(50, 4_000)).await;
+            }
+        }
+        self.judge.note(&format!("{message} is not said: there is no connection"));
     }
 
     /// Holds a whole conversation: one or two clients, and a watcher.

@@ -10,7 +10,7 @@ use hearken_proto::ids::DeviceId;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use crate::clients::{Clients, ENDS_WITHIN, MOST_ATTEMPTS};
+use crate::clients::{Clients, ENDS_WITHIN};
 use crate::connection::{Connection, Lost};
 use crate::judge::{FIRST_DEVICE, Message};
 use crate::speech::{Listener, PACKET_TIME, packets};
@@ -58,15 +58,9 @@ impl Device {
 
     /// Says something, once. Returns true if it was answered.
     pub(crate) async fn say(&mut self, message: Message) -> bool {
-        let judge = self.clients.judge.clone();
-        let mut attempts = 0;
-        while self.connection.is_none() && !self.connect().await {
-            attempts += 1;
-            if attempts == MOST_ATTEMPTS {
-                judge.note(&format!("{message} is not said: there is no connection"));
-                return false;
-            }
-            sleep(judge.pause(50, 4_000)).await;
+        let (clients, judge) = (self.clients.clone(), self.clients.judge.clone());
+        if self.connection.is_none() {
+            clients.connects(message, async || self.connect().await).await;
         }
         let Some(connection) = &self.connection else { return false };
         judge.asks(message, false, connection.number);

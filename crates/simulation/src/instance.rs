@@ -1,5 +1,6 @@
-//! One instance of the server: the real devices, chat sessions, text sessions, events and locks, before a store, a Redis and
-//! a model that may fail. It is killed, stopped and started here. Not for when that happens.
+//! One instance of the server: the real devices, chat sessions, text sessions, events and locks,
+//! before a store, a Redis and services that may fail. It is killed, stopped and started here. Not
+//! for when that happens.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -11,7 +11,7 @@ use hearken_actors::testkit::Received;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use crate::clients::{Clients, ENDS_WITHIN, MOST_ATTEMPTS};
+use crate::clients::{Clients, ENDS_WITHIN};
 use crate::connection::{Connection, Lost};
 use crate::judge::Message;
 
@@ -144,15 +144,9 @@ impl TextClient {
 
     /// Returns its connection; nothing if there is none after many attempts.
     async fn connected(&mut self, message: Message) -> Option<&Connection> {
-        let judge = self.clients.judge.clone();
-        let mut attempts = 0;
-        while self.connection.is_none() && !self.connect().await {
-            attempts += 1;
-            if attempts == MOST_ATTEMPTS {
-                judge.note(&format!("{message} is not said: there is no connection"));
-                return None;
-            }
-            sleep(judge.pause(50, 4_000)).await;
+        let clients = self.clients.clone();
+        if self.connection.is_none() {
+            clients.connects(message, async || self.connect().await).await;
         }
         self.connection.as_ref()
     }

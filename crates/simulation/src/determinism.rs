@@ -36,6 +36,15 @@ pub(crate) fn follow_virtual_time() {
     BEGUN.set(Some(Instant::now()));
 }
 
+/// Does this while the date stands still: in another runtime, virtual time is not told.
+pub(crate) fn at_this_date<T>(work: impl FnOnce() -> T) -> T {
+    date();
+    let begun = BEGUN.take();
+    let done = work();
+    BEGUN.set(begun);
+    done
+}
+
 /// Lets the date jump by so many seconds.
 pub(crate) fn jump(seconds: i64) {
     JUMPED.fetch_add(seconds * 1_000_000_000, Ordering::SeqCst);

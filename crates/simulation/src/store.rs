@@ -14,8 +14,10 @@ use hearken_proto::ids::SessionId;
 use hearken_store::SqlStore;
 use jiff::Timestamp;
 use tokio::runtime::Runtime;
+use tokio::task::coop::unconstrained;
 use tokio::time::sleep;
 
+use crate::determinism::at_this_date;
 use crate::life::Life;
 use crate::plan::Bug;
 
@@ -41,7 +43,7 @@ pub(crate) enum Weather {
 /// The database, which all instances share.
 pub(crate) struct Database {
     pub(crate) store: SqlStore,
-    /// Its own, for its clock is not virtual.
+    /// Its own, for its clock is not virtual; its thread does what the store leaves for later.
     runtime: Runtime,
     weather: Mutex<Weather>,
     dice: Mutex<fastrand::Rng>,
@@ -50,8 +52,8 @@ pub(crate) struct Database {
 
 impl Database {
     pub(crate) fn new(dice: fastrand::Rng, bug: Option<Bug>) -> Self {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
-        let runtime = runtime.expect("a runtime");
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        let runtime = runtime.worker_threads(1).enable_time().build().expect("a runtime");
         let entered = runtime.enter();
         let store = SqlStore::at("sqlite::memory:").expect("a store in memory");
         drop(entered);
@@ -63,10 +65,12 @@ impl Database {
     }
 
     /// Waits for this without letting virtual time pass: what the database does is done at once.
-    pub(crate) fn at_once<T: Send>(&self, work: impl Future<Output = T> + Send) -> T {
-        let runtime = &self.runtime;
-        std::thread::scope(|scope| scope.spawn(move || runtime.block_on(work)).join())
-            .expect("the store does not panic")
+    pub(crate) fn at_once<T>(&self, work: impl Future<Output = T>) -> T {
+        at_this_date(|| {
+            let _entered = self.runtime.enter();
+            // The budget of the task that waits is the other runtime's: it would never be renewed.
+            futures_executor::block_on(unconstrained(work))
+        })
     }
 
     fn throw(&self, from: u64, to: u64) -> u64 {

@@ -22,7 +22,7 @@ use hearken_test_support::tool_sources::{
     until,
 };
 use hearken_test_support::{eventually, eventually_within, free_port};
-use hearken_tool_sources::{SourceKind, SourceState, ToolProtocol, ToolServer};
+use hearken_tool_sources::{SourceKind, SourceState, Sources, ToolProtocol, ToolServer};
 use serde_json::json;
 
 use self::services::{FILLED, Service, Speaks};
@@ -189,6 +189,21 @@ fn is_told(source: &str, hurt: Expected) -> bool {
     }
 }
 
+/// Sets a fault. Then the old connections are gone, unless they are silent, and the source has noticed:
+/// it has none, or already another one.
+async fn hurt_by(fault: Fault, adapter: Adapter, proxy: &FaultProxy, all: &Sources) {
+    let frozen = matches!(fault, Fault::Frozen);
+    let before = all.inventory(AGENT).sources[0].connections;
+    proxy.set_and_end(fault).await;
+    let noticed = async || {
+        let seen = &all.inventory(AGENT).sources[0];
+        (seen.state != SourceState::Ready || seen.connections > before).then_some(())
+    };
+    if !frozen && adapter.wire() != Wire::Http {
+        eventually_within(NOTICED_WITHIN, "the end of the old connection", noticed).await;
+    }
+}
+
 /// Calls while one fault is there, and afterwards. Returns the line of the table, and what is wrong.
 async fn meets(adapter: Adapter, port: u16, (number, row): (usize, Row)) -> Result<(), String> {
     let Row { name, fault, expected } = row;
@@ -207,25 +222,11 @@ async fn meets(adapter: Adapter, port: u16, (number, row): (usize, Row)) -> Resu
     let kind = all.inventory(AGENT).sources[0].kind;
     assert_eq!(Adapter::of(settings.protocol, kind), Some(adapter));
     let (before, ..) = count().await;
-    // The old connections are gone, unless they are silent, and the source has noticed: it has none,
-    // or already another one.
-    let set = async |fault: Fault| {
-        let frozen = matches!(fault, Fault::Frozen);
-        let before = all.inventory(AGENT).sources[0].connections;
-        proxy.set_and_end(fault).await;
-        let noticed = async || {
-            let seen = &all.inventory(AGENT).sources[0];
-            (seen.state != SourceState::Ready || seen.connections > before).then_some(())
-        };
-        if !frozen && adapter.wire() != Wire::Http {
-            eventually_within(NOTICED_WITHIN, "the end of the old connection", noticed).await;
-        }
-    };
     let nothing_to_hit = matches!(fault, Fault::Frozen) && proxy.open() == 0;
-    set(fault).await;
+    hurt_by(fault, adapter, &proxy, &all).await;
     let ((hurt, _), took, answer) = count().await;
     let was_hit = proxy.hit() > 0 || nothing_to_hit;
-    set(Fault::None).await;
+    hurt_by(Fault::None, adapter, &proxy, &all).await;
     let ((after, calls), took_after, answer_after) = count().await;
     eprintln!(
         "| {adapter:?} | {name} | {hurt:?} | {} ms | {after:?} | {} ms",

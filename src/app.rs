@@ -124,9 +124,8 @@ pub fn start(
     let ports = build_ports(config, tts.clone(), &tooling, &models)?;
     let dependencies = Dependencies::new(&ports, Arc::clone(&store) as _);
     let warm_up = WarmUp::new(config, tts, &ports, &tooling.sources);
-    let audio_pool = AudioPool::new(threads(config).1, lower_priority);
-    let devices =
-        build_devices(config, ports, audio_pool.clone(), Arc::clone(&store) as _, &process)?;
+    let pool = AudioPool::new(threads(config).1, lower_priority);
+    let devices = build_devices(config, ports, pool.clone(), Arc::clone(&store) as _, &process)?;
     join_cluster(&cluster, &devices, &tooling.sources);
     let shared = Shared {
         config,
@@ -140,7 +139,7 @@ pub fn start(
     let certificate = Certificate::load(&config.tls)?;
     let supervisor = Supervisor::start(engines, &process);
     let (states, chats) = (supervisor.states().clone(), services.chats.service.clone());
-    let govern = devices.pipeline.admission().clone().govern(cpu_time, move || audio_pool.busy());
+    let govern = devices.pipeline.admission().clone().govern(cpu_time, move || pool.busy());
     let mut background = background::spawn_periodic(&services);
     background.extend([
         background::maintain_metrics(metrics.clone()),
@@ -151,6 +150,7 @@ pub fn start(
     background.extend(certificate.clone().map(|c| tokio::spawn(c.reload_loop())));
     let connection_slots =
         [devices.connection_slots.clone(), services.clients.connection_slots.clone()];
+    let dependencies = dependencies.with_state_server(chats.state.clone());
     let health = Health::new(states, metrics, cluster.clone(), dependencies, process.clone());
     let frontends = frontends(&shared, devices, services, health);
     exposure::log_exposure(config);

@@ -420,8 +420,8 @@ pub struct ProviderMetrics {
 }
 
 impl ProviderMetrics {
-    /// Creates the handles of the service at position `place` in the list of `port` (`asr`, `llm`
-    /// or `tts`). It counts as up.
+    /// Creates the handles of the service at position `place` in the list of `port` (`asr`, `llm`,
+    /// `tts` or `state`). It counts as up.
     pub fn new(port: &'static str, place: usize) -> Self {
         static DESCRIBED: std::sync::Once = std::sync::Once::new();
         DESCRIBED.call_once(describe_providers);
@@ -446,8 +446,8 @@ impl ProviderMetrics {
         self.in_flight.increment(1);
     }
 
-    /// Records the response time `after`: until the transcript, the first words, or the first
-    /// audio.
+    /// Records the response time `after`: until the transcript, the first words, the first audio,
+    /// or the answer of a state server.
     pub fn answered(&self, after: Duration) {
         self.seconds.record(after);
     }
@@ -477,12 +477,12 @@ fn describe_providers() {
     describe_counter!(
         PROVIDER_REQUESTS,
         Unit::Count,
-        "requests (utterances, prompts, sentences) to a service, by outcome"
+        "requests (utterances, prompts, sentences, state requests) to a service, by outcome"
     );
     describe_histogram!(
         PROVIDER_SECONDS,
         Unit::Seconds,
-        "response time: until the transcript, the first words, or the first audio"
+        "response time: until the transcript, the first words, the first audio, or the state server's answer"
     );
     describe_gauge!(PROVIDER_IN_FLIGHT, Unit::Count, "requests in progress at a service");
     describe_gauge!(

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use actix_web::{HttpResponse, HttpResponseBuilder, web};
 use hearken_actors::actors::pipeline::Ports;
-use hearken_actors::ports::{Asr, Llm, ServiceState, Tts};
+use hearken_actors::ports::{Asr, Llm, ServiceState, StateServer, Tts};
 use hearken_cluster::{Cluster, RedisState};
 use hearken_engines::supervise::EngineStates;
 use hearken_store::DeviceStore;
@@ -35,13 +35,20 @@ pub struct Dependencies {
     pub llm: Arc<dyn Llm>,
     /// The synthesiser of devices.
     pub tts: Arc<dyn Tts>,
+    /// The state server of chat sessions, if there is one.
+    pub state_server: Option<Arc<dyn StateServer>>,
 }
 
 impl Dependencies {
     /// Collects the store and the services of devices' conversations.
     pub fn new(ports: &Ports, store: Arc<dyn DeviceStore>) -> Self {
         let Ports { asr, llm, tts, .. } = ports.clone();
-        Self { store, asr, llm, tts }
+        Self { store, asr, llm, tts, state_server: None }
+    }
+
+    /// Adds the state server of chat sessions.
+    pub fn with_state_server(self, state_server: Option<Arc<dyn StateServer>>) -> Self {
+        Self { state_server, ..self }
     }
 }
 
@@ -82,7 +89,7 @@ impl Health {
 
     /// Returns the state of each dependency.
     async fn states(&self) -> Map<String, serde_json::Value> {
-        let Dependencies { store, asr, llm, tts } = &self.dependencies;
+        let Dependencies { store, asr, llm, tts, state_server } = &self.dependencies;
         let redis = self.cluster.redis_state().map(|state| match state {
             RedisState::Ok => ServiceState::Ready,
             RedisState::Lost => ServiceState::Down,
@@ -93,6 +100,7 @@ impl Health {
             ("asr", Some(asr.state())),
             ("llm", Some(llm.state())),
             ("tts", Some(tts.state())),
+            ("state_server", state_server.as_ref().map(|server| server.service_state())),
         ];
         let known = states.into_iter().filter_map(|(name, state)| Some((name, state?)));
         known.map(|(name, state)| (name.to_owned(), json!(state))).collect()
@@ -157,10 +165,11 @@ pub(super) async fn healthz(health: web::Data<Health>) -> HttpResponse {
 }
 
 /// Returns the state of each dependency (`store`, `redis` if one is configured, `asr`, `llm`,
-/// `tts`): `ready`, `degraded` or `down`. The services' states are those of their last requests.
-/// 503 while an engine is not ready (`"status": "starting"`), at shutdown (`"stopping"`), and while
-/// the store cannot be used (`"down"`); without the others the server goes on, with 200 and
-/// `"degraded"`. If the server runs engines, includes the state of each.
+/// `tts`, `state_server` if one is configured): `ready`, `degraded` or `down`. The services' states
+/// are those of their last requests. 503 while an engine is not ready (`"status": "starting"`), at
+/// shutdown (`"stopping"`), and while the store cannot be used (`"down"`); without the others the
+/// server goes on, with 200 and `"degraded"`. If the server runs engines, includes the state of
+/// each.
 #[utoipa::path(get, path = "/readyz", tag = "server",
     responses((status = 200, body = Object), (status = 503, body = Object)))]
 pub(super) async fn readyz(health: web::Data<Health>) -> HttpResponse {

@@ -9,6 +9,7 @@ use hearken_proto::ids::SessionId;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
+use super::ServiceState;
 use super::tools::Tool;
 
 /// Server of session states. Every call has a deadline. Dropping its future cancels the request.
@@ -48,6 +49,11 @@ pub trait StateServer: Send + Sync {
 
     /// Returns the longest time for a call.
     fn timeout(&self) -> Duration;
+
+    /// Returns whether the server works, as the last request left it. Sends none.
+    fn service_state(&self) -> ServiceState {
+        ServiceState::Ready
+    }
 }
 
 /// Result of a tool call.

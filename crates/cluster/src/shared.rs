@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
-use metrics::{Unit, describe_gauge, gauge};
+use metrics::{Unit, counter, describe_counter, describe_gauge, gauge};
 use redis::aio::{AsyncStream, MultiplexedConnection, PubSub};
 use redis::{AsyncConnectionConfig, Client, ErrorKind, RedisError, RedisResult, ServerErrorKind};
 use tokio::sync::watch;
@@ -33,6 +33,8 @@ const FINISH_WITHIN: Duration = Duration::from_secs(1);
 
 /// Gauge: 1 while Redis is up, 0 while it is lost.
 const UP: &str = "hearken_redis_up";
+
+const LOST: &str = "hearken_redis_lost_total";
 
 /// Error of a command: Redis is lost or refused it. The caller works without Redis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -77,7 +79,9 @@ impl Shared {
         process: CancellationToken,
     ) -> RedisResult<Self> {
         describe_gauge!(UP, Unit::Count, "1 while the Redis that instances share is up");
+        describe_counter!(LOST, Unit::Count, "losses of the Redis that instances share");
         gauge!(UP).set(0.0);
+        counter!(LOST).absolute(0);
         Ok(Self(Arc::new(Inner {
             client: Client::open(config.url.expose())?,
             open_stream,
@@ -162,6 +166,7 @@ impl Shared {
             self.mark_lost(error.category());
         } else {
             tracing::warn!(
+                prefix = self.0.prefix,
                 cause = error.category(),
                 detail = error.detail(),
                 "redis refused a command"
@@ -175,7 +180,9 @@ impl Shared {
         let lost = self.0.up.send_if_modified(|up| std::mem::replace(up, false));
         if lost {
             gauge!(UP).set(0.0);
-            tracing::error!(cause, "redis is lost: this instance works alone");
+            counter!(LOST).increment(1);
+            let prefix = &self.0.prefix;
+            tracing::error!(prefix, cause, "redis is lost: this instance works alone");
         }
     }
 
@@ -202,7 +209,8 @@ impl Shared {
                 }
                 Err(cause) if !lost => {
                     lost = true;
-                    tracing::error!(cause, "cannot reach redis: this instance works alone");
+                    let prefix = &self.0.prefix;
+                    tracing::error!(prefix, cause, "cannot reach redis: this instance works alone");
                 }
                 Err(cause) => tracing::debug!(cause, "still cannot reach redis"),
             }

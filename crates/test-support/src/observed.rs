@@ -8,12 +8,13 @@ use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
 /// Lines of the log, and metrics.
 pub struct Observed {
-    log: Log,
+    log: &'static Log,
     metrics: PrometheusHandle,
 }
 
+/// Lines of the log, as JSON.
 #[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
+pub struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl io::Write for Log {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -26,23 +27,40 @@ impl io::Write for Log {
     }
 }
 
-/// Observes from now on; the same for all who ask.
-pub fn observed() -> &'static Observed {
-    static OBSERVED: OnceLock<Observed> = OnceLock::new();
-    OBSERVED.get_or_init(|| {
+/// Observes the log from now on; the same for all who ask.
+pub fn log() -> &'static Log {
+    static LOG: OnceLock<Log> = OnceLock::new();
+    LOG.get_or_init(|| {
         let log = Log::default();
         let writer = log.clone();
         tracing_subscriber::fmt().json().with_writer(move || writer.clone()).init();
-        Observed { log, metrics: PrometheusBuilder::new().install_recorder().unwrap() }
+        log
     })
+}
+
+/// Observes log and metrics from now on; the same for all who ask. Not beside a server in this
+/// process, which has metrics of its own.
+pub fn observed() -> &'static Observed {
+    static OBSERVED: OnceLock<Observed> = OnceLock::new();
+    OBSERVED.get_or_init(|| Observed {
+        log: log(),
+        metrics: PrometheusBuilder::new().install_recorder().unwrap(),
+    })
+}
+
+impl Log {
+    /// Counts the lines that have all of these in them.
+    pub fn count(&self, parts: &[&str]) -> usize {
+        let log = self.0.lock().unwrap();
+        let log = String::from_utf8_lossy(&log);
+        log.lines().filter(|line| parts.iter().all(|part| line.contains(part))).count()
+    }
 }
 
 impl Observed {
     /// Reports whether a line of the log has all of these in it.
     pub fn tells(&self, parts: &[&str]) -> bool {
-        let log = self.log.0.lock().unwrap();
-        let log = String::from_utf8_lossy(&log);
-        log.lines().any(|line| parts.iter().all(|part| line.contains(part)))
+        self.log.count(parts) > 0
     }
 
     /// The sum of the metrics of this name whose labels have all of these in them.

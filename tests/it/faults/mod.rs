@@ -1,6 +1,6 @@
 //! The gauntlet: every adapter of a service that a spoken turn needs, behind a proxy that hurts its
-//! connections in each way. A person hears the answer or an apology, within a time; the next turn is
-//! answered as if nothing had been; nothing is left behind. Not for which error an adapter tells.
+//! connections in each way. A person hears the answer or an apology, within a time, and log and metrics
+//! tell of it; the next turn is answered as if nothing had been; nothing is left behind. Not for which error an adapter tells.
 
 mod adapters;
 mod names;
@@ -12,6 +12,7 @@ use hearken::config::Config;
 use hearken_proto::device::ListenMode;
 use hearken_test_support::fault_proxy::rows::{self, Expected, Row};
 use hearken_test_support::fault_proxy::{Fault, FaultProxy, Tls};
+use hearken_test_support::observed;
 use hearken_test_support::peers::peak_memory_bytes;
 
 use self::adapters::Adapter;
@@ -24,6 +25,8 @@ use crate::support::app::{PHRASES, SORRY, TestServer};
 pub(crate) const APOLOGIES: [&str; 2] = [SORRY, "抱歉，我这边出了点问题，请再说一遍。"];
 /// Most memory that all faults together need, with the vendors in this process, in bytes.
 const MOST_MEMORY: usize = 200 << 20;
+/// In each line of the log that tells of trouble.
+const WARNED: &str = "\"level\":\"WARN\"";
 /// Longest time of a turn, from the first packet of the person to the end of the answer.
 const TURN_WITHIN: Duration = Duration::from_secs(8);
 
@@ -66,7 +69,7 @@ async fn failures(server: &TestServer, port: &str) -> f64 {
     let ours = |line: &&str| {
         line.starts_with("hearken_provider_requests_total{")
             && line.contains(&format!("port=\"{port}\""))
-            && !line.contains("end=\"answered\"")
+            && !line.contains("end=\"ok\"")
             && !line.contains("end=\"cancelled\"")
     };
     let counts = figures.lines().filter(ours).map(|line| line.rsplit_once(' ').unwrap().1);
@@ -85,23 +88,26 @@ async fn runs(adapter: Adapter) {
     vendors.tts.until(|seen| seen.requests >= PHRASES).await;
     let mut person = Person::meet(&server.device_url(), 1, ListenMode::Auto).await;
     assert_eq!(turn(&mut person).await.0, Ok(Expected::Answered), "before any fault");
-    let (mut wrong, memory) = (Vec::new(), peak_memory_bytes());
+    let (mut wrong, memory, log) = (Vec::new(), peak_memory_bytes(), observed::log());
     for Row { name, fault, expected } in rows::all(adapter.wire(), adapter.in_the_midst()) {
         let (hit, counted) = (proxy.hit(), failures(&server, adapter.port()).await);
+        let logged = log.count(&[WARNED]);
         let nothing_to_hit = matches!(fault, Fault::Frozen) && proxy.open() == 0;
         proxy.set(fault);
         let (hurt, took) = turn(&mut person).await;
         let was_hit = proxy.hit() > hit || nothing_to_hit;
         let was_counted = failures(&server, adapter.port()).await > counted;
+        let was_logged = log.count(&[WARNED]) > logged;
         proxy.set(Fault::None);
         let (after, _) = turn(&mut person).await;
         eprintln!("| {adapter:?} | {name} | {hurt:?} | {} ms | {after:?}", took.as_millis());
         let fits = hurt.as_ref().is_ok_and(|hurt| expected.contains(hurt));
-        let counts = was_counted || hurt != Ok(Expected::Failed);
+        let told = (was_counted && was_logged) || hurt != Ok(Expected::Failed);
         let works = after == Ok(Expected::Answered);
-        if !(fits && was_hit && counts && works && took <= TURN_WITHIN) {
+        if !(fits && was_hit && told && works && took <= TURN_WITHIN) {
             wrong.push(format!(
-                "{name}: hit {was_hit}, counted {was_counted}, {hurt:?} in {took:?}, then {after:?}"
+                "{name}: hit {was_hit}, counted {was_counted}, logged {was_logged}, {hurt:?} in {took:?}, \
+                 then {after:?}"
             ));
         }
     }

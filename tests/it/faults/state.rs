@@ -1,16 +1,18 @@
 //! The gauntlet of the state server: an application asks while each fault is there. It is answered, or
-//! refused with a code within a time; nothing of a refused message is kept; the next one rolls the
-//! dice. Not for which error the client of the state server tells.
+//! refused with a code within a time, and log and metrics tell of it; nothing of a refused message is
+//! kept; the next one rolls the dice. Not for which error the client of the state server tells.
 
 use std::time::{Duration, Instant};
 
 use hearken::config::Config;
 use hearken_test_support::fault_proxy::rows::{self, Expected, Row, Wire};
 use hearken_test_support::fault_proxy::{Fault, FaultProxy, Tls};
+use hearken_test_support::observed;
 use hearken_test_support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat};
 use hearken_test_support::worlds::Worlds;
 use serde_json::{Value, json};
 
+use super::failures;
 use crate::support::app::{TestServer, Vendors};
 
 /// The dice fall the same in every test.
@@ -76,6 +78,13 @@ impl Gauntlet {
         (outcome(&answer), begun.elapsed())
     }
 
+    /// What `/readyz` says of the server.
+    async fn readiness(&self) -> Value {
+        let told = self.http.get(self.server.http_url("/readyz")).send().await.unwrap();
+        let told: Value = told.json().await.unwrap();
+        json!([told["status"], told["dependencies"]["state_server"]])
+    }
+
     /// How many messages were kept.
     async fn kept(&self) -> i64 {
         let path = format!("/api/sessions/{}/messages", self.session);
@@ -101,8 +110,10 @@ async fn state_server() {
     let mut gauntlet = Gauntlet::start(FaultProxy::url).await;
     assert_eq!(gauntlet.create().await.0, 201);
     assert_eq!(gauntlet.say(ROLL).await.0, Ok(Expected::Answered), "before any fault");
-    let mut wrong = Vec::new();
+    let (mut wrong, log) = (Vec::new(), observed::log());
+    let logged = || log.count(&["a request to the state server failed"]);
     for Row { name, fault, expected } in rows::all(Wire::Http, MIDST) {
+        let (counted, before) = (failures(&gauntlet.server, "state").await, logged());
         let (hit, kept) = (gauntlet.proxy.hit(), gauntlet.kept().await);
         let nothing_to_hit = matches!(fault, Fault::Frozen) && gauntlet.proxy.open() == 0;
         gauntlet.proxy.set(fault);
@@ -110,18 +121,23 @@ async fn state_server() {
         gauntlet.proxy.set(Fault::None);
         let was_hit = gauntlet.proxy.hit() > hit || nothing_to_hit;
         let more = gauntlet.kept().await - kept;
+        let was_counted = failures(&gauntlet.server, "state").await > counted;
+        let (failed, was_logged) = (hurt == Ok(Expected::Failed), logged() > before);
+        let told = (was_counted && was_logged) == failed;
         let (after, _) = gauntlet.say(ROLL).await;
         eprintln!("| StateServer | {name} | {hurt:?} | {} ms | {after:?}", took.as_millis());
         let fits = hurt.as_ref().is_ok_and(|hurt| expected.contains(hurt));
         let whole = more == if hurt == Ok(Expected::Answered) { 2 } else { 0 };
         let works = after == Ok(Expected::Answered);
-        if !(fits && was_hit && whole && works && took <= ANSWERED_WITHIN) {
+        if !(fits && was_hit && whole && told && works && took <= ANSWERED_WITHIN) {
             wrong.push(format!(
-                "{name}: hit {was_hit}, {hurt:?} in {took:?}, {more} messages kept, then {after:?}"
+                "{name}: hit {was_hit}, counted {was_counted}, logged {was_logged}, {hurt:?} in {took:?}, \
+                 {more} messages kept, then {after:?}"
             ));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert_eq!(gauntlet.readiness().await, json!(["ready", "ready"]));
     gauntlet.server.stop().await;
     gauntlet.proxy.until_closed().await;
 }
@@ -137,6 +153,7 @@ async fn state_server_tls() {
         assert_eq!(outcome(&made), Ok(Expected::Failed), "{how:?}");
         assert!(begun.elapsed() < ANSWERED_WITHIN && gauntlet.proxy.hit() > 0, "{how:?}");
     }
+    assert_eq!(gauntlet.readiness().await, json!(["degraded", "down"]));
     let listed = gauntlet.server.http_url("/api/sessions");
     let listed: Value = gauntlet.http.get(listed).send().await.unwrap().json().await.unwrap();
     assert_eq!(listed["total"], 0, "nothing was made");

@@ -1,6 +1,6 @@
 //! The gauntlet of Redis: an instance reaches it through a proxy that hurts its connections in each
-//! way. Meanwhile it works alone, and nobody waits; afterwards it is one of several again, and an
-//! event that was told everywhere is told once. Not for a Redis that dies, which is in `contracts`.
+//! way. Meanwhile it works alone, says so in its log and metrics, and nobody waits; afterwards it is
+//! one of several again, and an event that was told everywhere is told once. Not for a Redis that dies, which is in `contracts`.
 
 use std::time::{Duration, Instant};
 
@@ -10,6 +10,7 @@ use hearken_base::Secret;
 use hearken_cluster::RedisConfig;
 use hearken_test_support::fault_proxy::rows::{self, Row, Wire};
 use hearken_test_support::fault_proxy::{Fault, FaultProxy};
+use hearken_test_support::observed::observed;
 use hearken_test_support::peers::peak_memory_bytes;
 use hearken_test_support::redis::{Redis, there_is};
 
@@ -106,8 +107,8 @@ async fn heard(told: &mut Watch) -> Result<Vec<usize>, String> {
     Ok(heard)
 }
 
-/// Uses Redis while one fault is there, and afterwards.
-async fn meets(redis: &Redis, Row { name, fault, .. }: Row) -> Result<(), String> {
+/// Uses Redis while one fault is there, and afterwards. Returns whether the log told of a loss.
+async fn meets(redis: &Redis, Row { name, fault, .. }: Row) -> Result<bool, String> {
     let failed = |why: String| format!("{name}: {why}");
     let prefix = name.replace(' ', "-");
     let proxy = FaultProxy::before(&redis.url()).await;
@@ -139,10 +140,13 @@ async fn meets(redis: &Redis, Row { name, fault, .. }: Row) -> Result<(), String
     let once = heard.windows(2).all(|two| two[0] < two[1]);
     drop(here);
     proxy.until_closed().await;
-    if is_everywhere(&before) && missed.is_empty() && once {
-        return Ok(());
+    let logged = |what| observed().tells(&[what, &format!("\"prefix\":\"{prefix}\"")]);
+    let lost = logged("redis is lost");
+    let told = used.alone == 0 || lost || logged("redis refused a command");
+    if is_everywhere(&before) && missed.is_empty() && once && told {
+        return Ok(lost);
     }
-    Err(format!("{name}: {before:?} before; {missed:?} missed: {heard:?}"))
+    Err(format!("{name}: {before:?} before; {missed:?} missed: {heard:?}; logged {told}"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -151,11 +155,14 @@ async fn redis() {
         return;
     }
     let redis = Redis::start().await;
-    let memory = peak_memory_bytes();
+    let (memory, seen) = (peak_memory_bytes(), observed());
     let all = rows::all(Wire::Bytes, MIDST);
     let met = join_all(all.into_iter().map(|row| meets(&redis, row))).await;
+    let lost = met.iter().filter(|met| matches!(met, Ok(true))).count();
     let wrong: Vec<String> = met.into_iter().filter_map(Result::err).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let counted = seen.counts("hearken_redis_lost_total", &[]);
+    assert!(lost > 0 && counted >= lost as f64, "{counted} losses counted of {lost}");
     let needed = peak_memory_bytes() - memory;
     eprintln!("Redis: {} KiB for all faults", needed >> 10);
     assert!(needed < MOST_MEMORY, "{needed} bytes");

@@ -20,7 +20,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use hearken_actors::ports::{ProviderErrorKind, StateError, StateOutcome, StateServer, Tool};
+use hearken_actors::metrics::ProviderMetrics;
+use hearken_actors::ports::{
+    ProviderErrorKind, ServiceState, StateError, StateOutcome, StateServer, Tool,
+};
 use hearken_base::{SettingError, http as web};
 use hearken_proto::ids::SessionId;
 use http::header::{AUTHORIZATION, HeaderMap};
@@ -33,6 +36,7 @@ use url::Url;
 
 use super::answer;
 use super::config::StateConfig;
+use crate::metrics::RequestMetrics;
 use crate::retry::{GRACE, RetryPolicy};
 
 /// Longest response body, in bytes.
@@ -56,6 +60,7 @@ struct Link {
     places: Semaphore,
     timeout: Duration,
     policy: RetryPolicy,
+    meters: Arc<ProviderMetrics>,
 }
 
 /// Request to the server.
@@ -106,7 +111,8 @@ impl HttpStateServer {
         let base = base.as_str().trim_end_matches('/').to_owned();
         let places = Semaphore::new(config.max_connections.clamp(1, Semaphore::MAX_PERMITS));
         let policy = policy.in_all(timeout);
-        Ok(Self { link: Arc::new(Link { client, base, places, timeout, policy }) })
+        let meters = Arc::new(ProviderMetrics::new("state", 0));
+        Ok(Self { link: Arc::new(Link { client, base, places, timeout, policy, meters }) })
     }
 
     fn ask<T, R>(&self, question: Question, read: R) -> BoxFuture<'static, Result<T, StateError>>
@@ -114,7 +120,12 @@ impl HttpStateServer {
         R: FnOnce(Answered) -> Result<T, StateError> + Send + 'static,
     {
         let link = Arc::clone(&self.link);
-        Box::pin(async move { read(link.ask(&question).await?) })
+        Box::pin(async move {
+            let request = RequestMetrics::begin(&link.meters);
+            let answered = link.ask(&question).await.and_then(read);
+            link.record(question.path, request, answered.as_ref().err());
+            answered
+        })
     }
 }
 
@@ -187,6 +198,10 @@ impl StateServer for HttpStateServer {
     fn timeout(&self) -> Duration {
         self.link.timeout.saturating_add(GRACE)
     }
+
+    fn service_state(&self) -> ServiceState {
+        self.link.meters.is_up().into()
+    }
 }
 
 /// Returns the JSON of an answer, or its error.
@@ -214,6 +229,31 @@ impl Question {
 }
 
 impl Link {
+    /// Records the end of a request in the metrics, and a failure of the server in the log too.
+    fn record(&self, path: &str, mut request: RequestMetrics, error: Option<&StateError>) {
+        let kind = match error {
+            None => None,
+            // The server works: it refuses this request.
+            Some(StateError::Unknown(_) | StateError::Refused(_) | StateError::Conflict(_)) => {
+                Some(ProviderErrorKind::BadRequest)
+            }
+            Some(StateError::Timeout(_)) => Some(ProviderErrorKind::Timeout),
+            Some(StateError::Failed(_)) => Some(ProviderErrorKind::Unavailable),
+        };
+        let works = kind.is_none_or(ProviderErrorKind::is_of_the_request);
+        if works {
+            request.answered();
+        } else {
+            let error = error.map(tracing::field::display);
+            tracing::warn!(path, error, "a request to the state server failed");
+        }
+        self.meters.up(works);
+        match kind {
+            None => request.worked(),
+            Some(kind) => request.failed(kind),
+        }
+    }
+
     /// Sends a request, and retries it by the policy until the deadline.
     async fn ask(&self, question: &Question) -> Result<Answered, StateError> {
         let since = Instant::now();

@@ -4,13 +4,14 @@
 use futures_util::StreamExt as _;
 use hearken_base::Secret;
 use hearken_test_support::places::{Place, on};
+use hearken_tool_sources::VisionTokens;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
 
 use super::{
-    CLIENT, DEVICE, as_admin, as_device, bind, boot, boot_as, greet, greeted, guarded, headers,
-    read, token, upgrade,
+    CLIENT, DEVICE, SECRET, as_admin, as_device, bind, boot, boot_as, greet, greeted, guarded,
+    headers, read, token, upgrade,
 };
 use crate::support::app::{TestServer, Vendors};
 
@@ -83,6 +84,12 @@ async fn the_tokens_of_a_deleted_device_end() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, guarded).await;
     let before = token(&server).await;
+    let camera = VisionTokens::new(&Secret::new(SECRET)).mint(DEVICE);
+    let picture = async || {
+        let sent = as_device(&server, Method::POST, "/vision/explain").bearer_auth(&camera);
+        sent.body("no picture").send().await.unwrap().status().as_u16()
+    };
+    assert_eq!(picture().await, 400, "its camera may send, though this is no picture");
     let gone = as_admin(&server, Method::DELETE, &format!("/api/devices/{DEVICE}")).send().await;
     assert_eq!(gone.unwrap().status(), 204);
     let tool = async |token: &str| {
@@ -93,6 +100,7 @@ async fn the_tokens_of_a_deleted_device_end() {
         (upgrade(&server, &headers(DEVICE, CLIENT, Some(&before))).await.0, tool(&before).await),
         (401, 403)
     );
+    assert_eq!(picture().await, 401, "the token of its camera ends too");
     // The next board that asks for it has it.
     let told = boot_as(&server, ANEW).await;
     let after = token_of(&told);

@@ -52,6 +52,9 @@ struct Args {
     /// Only the outcome of `--seed`, as one line for a program.
     #[arg(long, hide = true, requires = "seed")]
     brief: bool,
+    /// The number of this world among those at a time, which chooses its core.
+    #[arg(long, hide = true, requires = "brief")]
+    job: Option<usize>,
 }
 
 const EXAMPLES: &str = "Examples:
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
     let Some(seed) = args.seed else { return many::run(&args) };
     let plan = Plan::of(seed, args.bug);
     if args.brief {
+        args.job.into_iter().for_each(many::stay_on_a_core);
         return many::tell(&world::run(&plan, false));
     }
     if std::env::var_os("RUST_LOG").is_some() {

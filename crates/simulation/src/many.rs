@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum as _;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde_json::{Value, json};
 
 use crate::Args;
@@ -61,7 +62,7 @@ pub(crate) fn check(args: &Args) -> ExitCode {
         }
         good &= !totals.failing.is_empty();
     }
-    let (first, second) = (one(args, args.first), one(args, args.first));
+    let (first, second) = (one(args, args.first, 0), one(args, args.first, 1));
     let same = first == second && first["trace"].is_string();
     println!("seed {} run twice: {}", args.first, if same { "the same" } else { "NOT the same" });
     if good && same { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -73,15 +74,16 @@ fn worlds(args: &Args) -> (Totals, Duration) {
     let totals = Mutex::new(Totals::new(begun));
     let locked = || totals.lock().expect("nothing panics while it holds them");
     std::thread::scope(|scope| {
-        for _ in 0..args.jobs {
-            scope.spawn(|| {
+        let (next, locked) = (&next, &locked);
+        for job in 0..args.jobs {
+            scope.spawn(move || {
                 loop {
                     let seed = next.fetch_add(1, Ordering::SeqCst);
                     let bug_found = args.bug.is_some() && !locked().failing.is_empty();
                     if seed >= args.first + worlds || bug_found {
                         return;
                     }
-                    let world = one(args, seed);
+                    let world = one(args, seed, job);
                     let mut totals = locked();
                     totals.add(seed, &world);
                     if totals.shown.elapsed() > PROGRESS_EVERY {
@@ -99,10 +101,20 @@ fn worlds(args: &Args) -> (Totals, Duration) {
     (totals.into_inner().expect("nothing panics while it holds them"), begun.elapsed())
 }
 
+/// Keeps this process on one core: its threads wait for each other all the time, and take a fifth less
+/// of the processor than on two. Where the system does not allow it, they run as they are put.
+pub(crate) fn stay_on_a_core(job: usize) {
+    let Ok(allowed) = sched_getaffinity(None) else { return };
+    let mut cores = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core)).cycle();
+    let mut one = CpuSet::new();
+    cores.nth(job).into_iter().for_each(|core| one.set(core));
+    sched_setaffinity(None, &one).ok();
+}
+
 /// Runs one world in a process of its own.
-fn one(args: &Args, seed: u64) -> Value {
+fn one(args: &Args, seed: u64, job: u64) -> Value {
     let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
-    command.args(["--brief", "--seed", &seed.to_string()]);
+    command.args(["--brief", "--seed", &seed.to_string(), "--job", &job.to_string()]);
     if let Some(bug) = args.bug {
         let bug = bug.to_possible_value().expect("each bug has a name");
         command.args(["--break", bug.get_name()]);

@@ -34,6 +34,7 @@ const FINISH_WITHIN: Duration = Duration::from_secs(1);
 /// Gauge: 1 while Redis is up, 0 while it is lost.
 const UP: &str = "hearken_redis_up";
 
+/// Counter: how often Redis was lost.
 const LOST: &str = "hearken_redis_lost_total";
 
 /// Error of a command: Redis is lost or refused it. The caller works without Redis.

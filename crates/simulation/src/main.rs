@@ -72,7 +72,9 @@ fn main() -> ExitCode {
     let Some(seed) = args.seed else { return many::run(&args) };
     let plan = Plan::of(seed, args.bug);
     if args.brief {
-        args.job.into_iter().for_each(many::stay_on_a_core);
+        if let Some(job) = args.job {
+            many::stay_on_a_core(job);
+        }
         return many::tell(&world::run(&plan, false));
     }
     if std::env::var_os("RUST_LOG").is_some() {

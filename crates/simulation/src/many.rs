@@ -106,8 +106,9 @@ fn worlds(args: &Args) -> (Totals, Duration) {
 pub(crate) fn stay_on_a_core(job: usize) {
     let Ok(allowed) = sched_getaffinity(None) else { return };
     let mut cores = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core)).cycle();
+    let Some(core) = cores.nth(job) else { return };
     let mut one = CpuSet::new();
-    cores.nth(job).into_iter().for_each(|core| one.set(core));
+    one.set(core);
     sched_setaffinity(None, &one).ok();
 }
 

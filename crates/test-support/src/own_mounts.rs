@@ -9,8 +9,7 @@ const WITHIN: &str = "60";
 const NOT_PREPARED: i32 = 77;
 
 /// Returns the command that makes this address the only name service, and lets the test write
-/// `/etc/hosts`. Names wait there for five seconds, longer than
-/// whoever asks.
+/// `/etc/hosts`. Names wait there for five seconds, longer than whoever asks.
 pub fn only_name_service(address: &str) -> String {
     format!(
         "mount -t tmpfs none /mnt && echo '127.0.0.1 localhost' > /mnt/hosts \

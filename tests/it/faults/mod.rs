@@ -1,6 +1,7 @@
 //! The gauntlet: every adapter of a service that a spoken turn needs, behind a proxy that hurts its
-//! connections in each way. A person hears the answer or an apology, within a time, and log and metrics
-//! tell of it; the next turn is answered as if nothing had been; nothing is left behind. Not for which error an adapter tells.
+//! connections in each way. A person hears the answer or an apology, within a time, and log and
+//! metrics tell of it; the next turn is answered as if nothing had been; nothing is left behind. Not
+//! for which error an adapter tells.
 
 mod adapters;
 mod names;

@@ -17,16 +17,10 @@ use super::voices::SPEECH;
 use crate::support::app::{TestServer, Vendors};
 use crate::support::postgres::Postgres;
 
-/// What the server says of its readiness: the status, and the answer.
-async fn ask(server: &TestServer) -> (u16, Value) {
-    let answer = reqwest::get(server.http_url("/readyz")).await.unwrap();
-    (answer.status().as_u16(), answer.json().await.unwrap())
-}
-
 /// Waits until the server says so: what it found out of the store is a second old.
 async fn until(server: &TestServer, status: u16, said: &str) -> Value {
     eventually_within(PATIENCE, said, async || {
-        let (code, answer) = ask(server).await;
+        let (code, answer) = server.readiness().await;
         (code == status && answer["status"] == said).then_some(answer)
     })
     .await
@@ -41,7 +35,7 @@ async fn server(tweak: impl FnOnce(&mut Config)) -> (TestServer, Vendors) {
 async fn a_server_with_all_it_depends_on_is_ready() {
     let (server, _vendors) = server(|_| {}).await;
     let all = json!({"store": "ready", "asr": "ready", "llm": "ready", "tts": "ready"});
-    assert_eq!(ask(&server).await, (200, json!({"status": "ready", "dependencies": all})));
+    assert_eq!(server.readiness().await, (200, json!({"status": "ready", "dependencies": all})));
     server.stop().await;
 }
 
@@ -100,7 +94,7 @@ async fn an_engine_that_keeps_failing_is_told_and_its_restarts_are_counted() {
     };
     let server = TestServer::of(vendors.config(), vec![engine]).await;
     let told = eventually_within(PATIENCE, "two restarts", async || {
-        let (status, told) = ask(&server).await;
+        let (status, told) = server.readiness().await;
         assert_eq!((status, &told["status"]), (503, &json!("starting")), "{told}");
         (told["engines"]["speech"]["restarts"].as_u64()? >= 2).then_some(told)
     })
@@ -125,7 +119,7 @@ async fn without_redis_or_a_service_the_server_goes_on() {
     let mut person = Person::meet(&server.device_url(), 1, ListenMode::Auto).await;
     person.say(&SPEECH).await;
     eventually_within(Duration::from_secs(20), "the recogniser is down", async || {
-        let (status, answer) = ask(&server).await;
+        let (status, answer) = server.readiness().await;
         (status == 200 && answer["dependencies"]["asr"] == "down").then_some(())
     })
     .await;

@@ -17,6 +17,7 @@ use hearken::app;
 use hearken::config::{AuthRequired, Config};
 use hearken_engines::supervise::Engine;
 use hearken_test_support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat, Stub};
+use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
@@ -152,6 +153,12 @@ impl TestServer {
         let text = reqwest::get(self.http_url("/metrics")).await.unwrap().text().await.unwrap();
         let value = text.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(' '));
         value.unwrap_or_else(|| panic!("no {name} in {text}")).parse().unwrap()
+    }
+
+    /// What it says of its readiness: the status, and the answer.
+    pub(crate) async fn readiness(&self) -> (u16, Value) {
+        let answer = reqwest::get(self.http_url("/readyz")).await.unwrap();
+        (answer.status().as_u16(), answer.json().await.unwrap())
     }
 
     /// What a signal does.

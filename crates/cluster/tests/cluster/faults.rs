@@ -1,6 +1,7 @@
 //! The gauntlet of Redis: an instance reaches it through a proxy that hurts its connections in each
 //! way. Meanwhile it works alone, says so in its log and metrics, and nobody waits; afterwards it is
-//! one of several again, and an event that was told everywhere is told once. Not for a Redis that dies, which is in `contracts`.
+//! one of several again, and an event that was told everywhere is told once. Not for a Redis that
+//! dies, which is in `contracts`.
 
 use std::time::{Duration, Instant};
 

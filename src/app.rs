@@ -320,6 +320,7 @@ fn build_ports(
         asr: hearken_providers::asr(&config.asr)?,
         llm: models.spoken(config, DEVICE_FACE, llm)?,
         tts,
+        turn_detector: engines::turn_detector(config)?,
         tools: tooling.sources.lookup(),
         vision: Some(tooling.cameras.lookup()),
         style: tooling.sources.styles(),

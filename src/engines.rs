@@ -1,18 +1,21 @@
-//! Embedded engines that run beside the server: those whose address the configuration refers to.
-//! Not for running them.
+//! Embedded engines that run beside the server: those whose address the configuration refers to; and
+//! the turn detector inside it. Not for running them.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use hearken_actors::ports::TurnDetector;
 use hearken_engines::models::{self, Catalogue};
 use hearken_engines::supervise::Engine;
+use hearken_turn_detector::Worker;
 use url::Url;
 
-use crate::config::env::PREFIX;
-use crate::config::{Config, LogFormat};
+use crate::config::env::{PREFIX, models_dir};
+use crate::config::{Config, LogFormat, ProcessEnv};
 
 /// Models that the speech engine loads, by their names in the catalogue.
 const ASR_MODELS: [&str; 2] = ["whisper-base", "silero-vad"];
@@ -96,6 +99,30 @@ fn log_env(config: &Config) -> Vec<(String, String)> {
 
 fn base_args(command: &str, models_dir: &Path) -> Vec<OsString> {
     vec![command.into(), "--with-parent".into(), "--models".into(), models_dir.into()]
+}
+
+/// Returns the turn detector that the configuration names; `None` without one, or where its model is not there.
+///
+/// # Errors
+/// The catalogue does not know the model, or the system gives no thread.
+pub fn turn_detector(config: &Config) -> anyhow::Result<Option<Arc<dyn TurnDetector>>> {
+    let settings = &config.turn_detection;
+    if settings.model.is_empty() {
+        return Ok(None);
+    }
+    let models_dir = models_dir(&config.embedded.models_dir, &ProcessEnv);
+    let catalogue = Catalogue::built_in()?;
+    let model = catalogue.model(&settings.model).context("turn_detection.model")?;
+    if !models::is_ready(&models_dir, model) {
+        tracing::info!(
+            "silence alone ends a turn: the turn detector is not in {}; get it with `hearken models fetch {}`",
+            models_dir.display(),
+            model.name
+        );
+        return Ok(None);
+    }
+    let file = models::folder(&models_dir, model).join("model.onnx");
+    Ok(Some(Arc::new(Worker::start(file, settings.cpu_percent)?)))
 }
 
 fn push(args: &mut Vec<OsString>, name: &str, value: impl ToString) {

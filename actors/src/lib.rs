@@ -25,6 +25,7 @@ pub mod tasks;
 #[cfg(feature = "testkit")]
 pub mod testkit;
 pub mod tools;
+pub mod turn_detection;
 pub mod turn_factory;
 pub mod utterance_channel;
 pub mod wall_clock;

@@ -9,6 +9,7 @@ use metrics::{Counter, Gauge, Histogram, Label, Unit, counter, gauge, histogram}
 
 use crate::dialogue::TurnEnd;
 use crate::ports::{ProviderErrorKind, Usage};
+use crate::turn_detection::Judgements;
 
 /// Names of the histograms in seconds.
 pub const SECONDS: [&str; 6] = [
@@ -56,6 +57,7 @@ pub(crate) struct ActorMetrics {
     pub(crate) underruns: Counter,
     pub(crate) socket_stalls: Counter,
     pub(crate) turns: Turns,
+    pub(crate) turn_detection: Judgements,
     pub(crate) unstored: Counter,
     pub(crate) running_turns: Gauge,
     pub(crate) turn_limit: Gauge,
@@ -189,6 +191,7 @@ impl ActorMetrics {
                 refused: turns("refused"),
                 failed: turns("failed"),
             },
+            turn_detection: Judgements::new(),
             unstored: counter!("hearken_text_sessions_unstored_total"),
             running_turns: gauge!("hearken_turns_running"),
             turn_limit: gauge!("hearken_turns_limit"),

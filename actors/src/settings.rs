@@ -14,6 +14,7 @@ use crate::admission::AdmissionSettings;
 use crate::dialogue::phrases::Language;
 use crate::dialogue::{DialogueSettings, Phrases};
 use crate::tools::ToolSettings;
+use crate::turn_detection::TurnDetectionSettings;
 
 pub use secret::Secret;
 
@@ -24,6 +25,8 @@ pub struct PipelineSettings {
     pub device: DeviceSettings,
     /// Voice activity and utterances.
     pub hearing: HearingSettings,
+    /// When a turn is over.
+    pub turn_detection: TurnDetectionSettings,
     /// Synthesis, encoding and pacing.
     pub speaking: SpeakingSettings,
     /// The model's instructions and the session's memory.

@@ -22,6 +22,7 @@ const MCP_VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025
 pub fn check(config: &Config) -> Result<(), ConfigError> {
     speaking(config)?;
     hearing(config)?;
+    turn_detection(config)?;
     device(config)?;
     http(config)?;
     gateway(config)?;
@@ -73,6 +74,19 @@ fn hearing(config: &Config) -> Result<(), ConfigError> {
     within("hearing.barge_in_ms", in_ms(h.barge_in), 20, 5_000)?;
     within("hearing.silence_ms", in_ms(h.silence), 100, 10_000)?;
     within("hearing.max_utterance_ms", in_ms(h.max_utterance), 1_000, 300_000)
+}
+
+/// Checks the windows and thresholds of turn detection.
+fn turn_detection(config: &Config) -> Result<(), ConfigError> {
+    let t = &config.turn_detection;
+    within("turn_detection.short_ms", in_ms(t.short), 200, 10_000)?;
+    within("turn_detection.middle_ms", in_ms(t.middle), in_ms(t.short), 10_000)?;
+    within("turn_detection.long_ms", in_ms(t.long), in_ms(t.middle), 10_000)?;
+    within("turn_detection.cpu_percent", t.cpu_percent, 1, 100)?;
+    within("turn_detection.likely_zh", t.likely_zh, 0.0, 1.0)?;
+    within("turn_detection.unlikely_zh", t.unlikely_zh, 0.0, t.likely_zh)?;
+    within("turn_detection.likely_en", t.likely_en, 0.0, 1.0)?;
+    within("turn_detection.unlikely_en", t.unlikely_en, 0.0, t.likely_en)
 }
 
 /// Checks the timers of devices' connections.

@@ -21,6 +21,7 @@ impl Config {
         PipelineSettings {
             device: self.device.clone(),
             hearing: self.hearing.clone(),
+            turn_detection: self.turn_detection.clone(),
             speaking: self.speaking.clone(),
             dialogue: DialogueSettings {
                 max_tokens: self.llm.max_tokens,

@@ -30,6 +30,7 @@ use hearken_actors::chat::ChatSettings;
 use hearken_actors::dialogue::{DialogueSettings, Phrases};
 use hearken_actors::gateway::GatewaySettings;
 use hearken_actors::settings::{DeviceSettings, HearingSettings, LaneSizes, SpeakingSettings};
+use hearken_actors::turn_detection::TurnDetectionSettings;
 use hearken_cluster::RedisConfig;
 use hearken_providers::state::StateConfig;
 use hearken_providers::{AsrSettings, LlmSettings, TtsSettings, VisionSettings};
@@ -87,6 +88,8 @@ pub struct Config {
     pub phrases: Phrases,
     /// Voice activity detection and endpointing.
     pub hearing: HearingSettings,
+    /// When a turn is over.
+    pub turn_detection: TurnDetectionSettings,
     /// Format and pacing of the audio to devices.
     pub speaking: SpeakingSettings,
     /// Offering and calling of tools, and their servers.

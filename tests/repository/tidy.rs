@@ -253,7 +253,7 @@ fn dependencies(folder: &str) -> Vec<String> {
 #[test]
 fn crates_depend_one_way() {
     const CORE: [&str; 3] = ["proto", "actors", "base"];
-    let allowed: [(&str, &[&str]); 14] = [
+    let allowed: [(&str, &[&str]); 16] = [
         ("proto", &[]),
         ("actors", &["proto"]),
         ("crates/base", &["proto", "actors"]),
@@ -264,6 +264,8 @@ fn crates_depend_one_way() {
         ("crates/virtual-device", &CORE),
         ("crates/tool-sources", &["proto", "actors", "base", "store"]),
         ("crates/mock-services", &["proto", "actors", "base", "engines", "virtual-device"]),
+        ("crates/turn-detector", &["actors", "base"]),
+        ("crates/turns", &["proto", "actors", "turn-detector", "virtual-device"]),
         ("crates/state-server", &["proto"]),
         ("crates/simulation", &["proto", "actors", "base", "cluster", "store"]),
         (TEST_SUPPORT, &["proto", "actors", "engines", "tool-sources", "state-server"]),
@@ -291,7 +293,7 @@ fn crates_depend_one_way() {
 
 #[test]
 fn some_crates_of_others_have_one_home() {
-    let homes: [(&str, &[&str]); 8] = [
+    let homes: [(&str, &[&str]); 9] = [
         ("actix-web-actors", &["actors"]),
         ("audiopus", &["actors"]),
         ("webrtc-vad", &["actors"]),
@@ -300,6 +302,7 @@ fn some_crates_of_others_have_one_home() {
         ("redis", &["crates/cluster"]),
         ("rmcp", &["actors", "crates/tool-sources"]),
         ("sqlx", &["crates/store", TEST_SUPPORT]),
+        ("rten", &["crates/turn-detector"]),
     ];
     let mut faults = Vec::new();
     for folder in crates() {

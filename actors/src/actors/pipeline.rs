@@ -19,11 +19,13 @@ use crate::actors::mcp_host::McpHostActor;
 use crate::actors::messages::ToolsListed;
 use crate::actors::session::{SessionActor, SessionOutputs};
 use crate::actors::tts::{EncodeScheduler, PhraseAudioCache, SpeechSynthesis, TtsActor};
-use crate::actors::vad::{VadActor, VadOutputs};
+use crate::actors::vad::{UtteranceRules, VadActor, VadOutputs};
 use crate::admission::Admission;
 use crate::device_registry::DeviceRegistry;
-use crate::dialogue::{ConversationStyle, CurrentStyle, Dialogue, DialogueSettings, LocalTime};
-use crate::ports::{Asr, ImageDescriber, Llm, ToolSource, Tts};
+use crate::dialogue::{
+    ConversationStyle, CurrentStyle, Dialogue, DialogueSettings, LocalTime, SpokenLanguage,
+};
+use crate::ports::{Asr, ImageDescriber, Llm, ToolSource, Tts, TurnDetector};
 use crate::reloadable::Reloadable;
 use crate::settings::{PipelineSettings, SpeakingSettings};
 use crate::tools::device::DeviceTools;
@@ -32,6 +34,7 @@ use crate::tools::repair::Extras;
 use crate::tools::{
     FinishingCalls, SourceLookup, SourceProvider, Toolbox, ToolsetInterner, Vision, VisionLookup,
 };
+use crate::turn_detection::{LearnedPauses, TurnDetection};
 use crate::turn_factory::TurnFactory;
 
 /// Lookup of a device's current conversation style; must not wait.
@@ -46,6 +49,8 @@ pub struct Ports {
     pub llm: Arc<dyn Llm>,
     /// The synthesiser.
     pub tts: Arc<dyn Tts>,
+    /// The turn detector; without one, silence alone ends a turn.
+    pub turn_detector: Option<Arc<dyn TurnDetector>>,
     /// Lookup of a conversation's tool sources besides its device's own tools.
     pub tools: SourceLookup,
     /// Lookup of the vision endpoint, if there is one.
@@ -133,6 +138,7 @@ pub struct Pipeline {
     finishing: Arc<FinishingCalls>,
     phrase_audio: PhraseAudioCache,
     admission: Admission,
+    learned_pauses: LearnedPauses,
     process: CancellationToken,
 }
 
@@ -160,6 +166,7 @@ impl Pipeline {
             finishing,
             phrase_audio,
             admission,
+            learned_pauses: LearnedPauses::default(),
             process,
         }
     }
@@ -232,6 +239,8 @@ impl Pipeline {
             tools: Arc::new(DeviceTools::new(settings.tools.device_timeout, self.interner.clone())),
             things: Arc::new(ThingTools::new(device.clone().recipient())),
         };
+        let dialogue = self.dialogue(device_id);
+        let turn_detection = self.turn_detection(device_id, dialogue.spoken_language());
         let session = SessionActor::new(
             connection.clone(),
             Arc::clone(&self.ports.llm),
@@ -239,7 +248,7 @@ impl Pipeline {
             outputs,
             settings.phrases.clone(),
             lanes.sentences,
-            self.dialogue(device_id),
+            dialogue,
         )
         .start();
         let (recogniser, heard) = (Arc::clone(&self.ports.asr), session.clone().recipient());
@@ -251,7 +260,8 @@ impl Pipeline {
             utterances: asr.recipient(),
         };
         let hearing = settings.hearing.clone();
-        VadActor::new(from_socket, outputs, turns.clone(), lanes.utterance, hearing).start();
+        let utterances = UtteranceRules { lane: lanes.utterance, hearing, turn_detection };
+        VadActor::new(from_socket, outputs, turns.clone(), utterances).start();
         let host = self.host(device, connection, device_id, own, session.clone().recipient());
         PipelineHandles {
             uplink,
@@ -279,6 +289,14 @@ impl Pipeline {
         let (style_of, asks) = (Arc::clone(&self.ports.style), device_id.clone());
         let style: CurrentStyle = Arc::new(move || style_of(&asks));
         Dialogue::new(self.dialogue.clone(), style, Arc::clone(&self.ports.now))
+    }
+
+    /// Returns the turn detection of a connection, if there is a detector.
+    fn turn_detection(&self, device: &DeviceId, language: SpokenLanguage) -> Option<TurnDetection> {
+        let detector = Arc::clone(self.ports.turn_detector.as_ref()?);
+        let (settings, admission) = (self.settings.turn_detection.clone(), self.admission.clone());
+        let learned = (device.clone(), self.learned_pauses.clone());
+        Some(TurnDetection::new(detector, settings, admission, language, learned))
     }
 
     /// Returns all tools of a conversation.

@@ -1,11 +1,13 @@
 //! VadActor: Opus packets in, utterances out. Decodes, detects voice activity, finds where speech
-//! starts and ends (endpointing), and creates the turn of each utterance. Not for recognising
-//! words.
+//! starts and ends (endpointing), and creates the turn of each utterance. Asks the turn detector
+//! about each long silence. Not for recognising words.
 
 use std::time::Duration;
 
+use actix::fut::{ActorFutureExt as _, WrapFuture as _};
 use actix::{Actor, AsyncContext as _, Context, Recipient, SpawnHandle, StreamHandler};
 use hearken_proto::device::ListenMode;
+use hearken_proto::ids::TurnId;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
@@ -13,11 +15,13 @@ use tokio_stream::wrappers::ReceiverStream;
 use crate::actors::messages::{OpenUtterance, SpeechEnded, SpeechStarted, UplinkItem};
 use crate::audio::endpointer::Endpoint;
 use crate::audio::pcm;
+use crate::audio::recent_speech::RecentSpeech;
 use crate::audio::utterance_detector::{PacketError, UtteranceDetector};
 use crate::audio::voice_detector::SAMPLE_RATE_HZ;
 use crate::dialogue::Turn;
 use crate::metrics::actor_metrics;
 use crate::settings::HearingSettings;
+use crate::turn_detection::TurnDetection;
 use crate::turn_factory::TurnFactory;
 use crate::utterance_channel::{self, AudioSender};
 
@@ -31,6 +35,19 @@ pub struct VadOutputs {
     pub utterances: Recipient<OpenUtterance>,
 }
 
+/// What decides about utterances.
+pub struct UtteranceRules {
+    /// Maximum number of audio pieces of an utterance that wait for the recogniser.
+    pub lane: usize,
+    /// When an utterance begins, and how long it may be.
+    pub hearing: HearingSettings,
+    /// What chooses the silence that ends one. Without it, that is `hearing.silence`.
+    pub turn_detection: Option<TurnDetection>,
+}
+
+/// A person who goes on this soon after an utterance has ended had not finished.
+const WENT_ON: Duration = Duration::from_secs(1);
+
 /// Voice activity detection for one device.
 pub struct VadActor {
     lane: Option<mpsc::Receiver<UplinkItem>>,
@@ -38,6 +55,9 @@ pub struct VadActor {
     turns: TurnFactory,
     utterance_lane: usize,
     settings: HearingSettings,
+    turn_detection: Option<TurnDetection>,
+    /// When the last utterance ended, and after how much silence, until something is spoken.
+    ended: Option<(Instant, Duration)>,
     detector: UtteranceDetector,
     mode: Option<ListenMode>,
     open: Option<Utterance>,
@@ -54,6 +74,12 @@ struct Utterance {
     last_packet: Instant,
     sent: Duration,
     dropped: u32,
+    /// For the turn detector.
+    recent: Option<RecentSpeech>,
+    /// Number of times that the person went on after a silence that was looked at.
+    resumed: u32,
+    /// Silence that ends it, as it was last chosen.
+    window: Duration,
 }
 
 impl VadActor {
@@ -62,9 +88,9 @@ impl VadActor {
         lane: mpsc::Receiver<UplinkItem>,
         outputs: VadOutputs,
         turns: TurnFactory,
-        utterance_lane: usize,
-        settings: HearingSettings,
+        rules: UtteranceRules,
     ) -> Self {
+        let UtteranceRules { lane: utterance_lane, hearing: settings, turn_detection } = rules;
         Self {
             lane: Some(lane),
             outputs,
@@ -72,6 +98,8 @@ impl VadActor {
             utterance_lane,
             detector: UtteranceDetector::new(settings.clone()),
             settings,
+            turn_detection,
+            ended: None,
             mode: None,
             open: None,
             timeout: None,
@@ -96,16 +124,85 @@ impl VadActor {
             return self.detector.forget();
         }
         while let Some(judged) = self.detector.classify() {
-            if matches!(judged.endpoint, Some(Endpoint::Started { .. })) {
+            if let Some(Endpoint::Started { ago }) = judged.endpoint {
+                self.went_on(ago);
                 self.open_utterance();
                 self.schedule_timeout(ctx);
             }
             if let Some(utterance) = &mut self.open {
                 utterance.send(self.detector.sound(&judged), longest);
             }
-            if judged.endpoint == Some(Endpoint::Ended) {
-                self.end();
+            match judged.endpoint {
+                Some(Endpoint::Paused { look }) => self.look(look, ctx),
+                Some(Endpoint::Resumed { after }) => self.resumed(after),
+                Some(Endpoint::Ended) => self.end(),
+                Some(Endpoint::Started { .. }) | None => {}
             }
+        }
+    }
+
+    /// Asks the turn detector about the silence that lasts.
+    fn look(&mut self, look: usize, ctx: &mut Context<Self>) {
+        let Some(detection) = &self.turn_detection else { return };
+        let Some(Utterance { turn, resumed, recent: Some(recent), .. }) = &self.open else {
+            return;
+        };
+        let Some(detector) = detection.detector() else {
+            return actor_metrics().turn_detection.skipped.increment(1);
+        };
+        let (speech, turn, resumed) = (recent.to_vec(), turn.id, *resumed);
+        let judgement = async move { detector.judge(speech).await };
+        ctx.spawn(judgement.into_actor(self).map(move |probability, act, ctx| match probability {
+            Some(probability) => act.judged((turn, resumed, look), probability, ctx),
+            None => actor_metrics().turn_detection.skipped.increment(1),
+        }));
+    }
+
+    /// Chooses how long the silence must last of which the detector has judged, unless it is over.
+    fn judged(
+        &mut self,
+        (turn, resumed, look): (TurnId, u32, usize),
+        probability: f32,
+        ctx: &mut Context<Self>,
+    ) {
+        let same = |u: &&Utterance| u.turn.id == turn && u.resumed == resumed;
+        let Some(silence) = self.open.as_ref().filter(same).and(self.detector.silence()) else {
+            return actor_metrics().turn_detection.late.increment(1);
+        };
+        let Some(detection) = &self.turn_detection else { return };
+        let window = detection.window(probability);
+        actor_metrics().turn_detection.judged.increment(1);
+        tracing::debug!(%turn, look, probability, ?window, ?silence, "judged a silence");
+        self.detector.choose_window(window);
+        if let Some(utterance) = &mut self.open {
+            utterance.window = window;
+        }
+        if silence >= window {
+            self.detector.end();
+            return self.end();
+        }
+        self.schedule_timeout(ctx);
+    }
+
+    /// Learns from a pause inside a turn.
+    fn resumed(&mut self, pause: Duration) {
+        if let Some(utterance) = &mut self.open {
+            utterance.resumed += 1;
+            utterance.window = self.settings.silence;
+        }
+        if let Some(detection) = &mut self.turn_detection {
+            detection.resumed(pause);
+        }
+    }
+
+    /// Learns from a pause that was taken for the end of a turn. Speech has started this long ago.
+    fn went_on(&mut self, ago: Duration) {
+        let Some((ended, silence)) = self.ended.take() else { return };
+        let gap = ended.elapsed().saturating_sub(ago);
+        if let Some(detection) = &mut self.turn_detection
+            && gap < WENT_ON
+        {
+            detection.resumed(silence + gap);
         }
     }
 
@@ -132,8 +229,16 @@ impl VadActor {
         let forgets = self.forgets;
         self.outputs.started.do_send(SpeechStarted { turn: turn.clone(), forgets });
         self.outputs.utterances.do_send(OpenUtterance { turn: turn.clone(), audio: receiver });
-        let last_packet = Instant::now();
-        self.open = Some(Utterance { turn, audio, last_packet, sent: Duration::ZERO, dropped: 0 });
+        self.open = Some(Utterance {
+            turn,
+            audio,
+            last_packet: Instant::now(),
+            sent: Duration::ZERO,
+            dropped: 0,
+            recent: self.turn_detection.as_ref().map(|_| RecentSpeech::default()),
+            resumed: 0,
+            window: self.settings.silence,
+        });
     }
 
     fn end(&mut self) {
@@ -141,6 +246,7 @@ impl VadActor {
         if utterance.dropped > 0 {
             tracing::warn!(turn = %utterance.turn.id, pieces = utterance.dropped, "utterance has gaps: the recogniser is too slow");
         }
+        self.ended = Some((Instant::now(), utterance.window));
         self.outputs.ended.do_send(SpeechEnded { turn: utterance.turn.id });
     }
 
@@ -150,6 +256,7 @@ impl VadActor {
             utterance.turn.cut();
         }
         self.detector.forget();
+        self.ended = None;
     }
 
     fn listen(&mut self, mode: ListenMode, ctx: &mut Context<Self>) {
@@ -172,7 +279,7 @@ impl VadActor {
             ctx.cancel_future(timeout);
         }
         let Some(utterance) = &self.open else { return };
-        let left = self.settings.silence.saturating_sub(utterance.last_packet.elapsed());
+        let left = self.detector.window().saturating_sub(utterance.last_packet.elapsed());
         if left.is_zero() {
             self.detector.end();
             return self.end();
@@ -191,6 +298,9 @@ impl Utterance {
     fn send(&mut self, sound: &[i16], longest: Duration) {
         self.last_packet = Instant::now();
         self.sent += pcm::duration(sound.len(), SAMPLE_RATE_HZ);
+        if let Some(recent) = &mut self.recent {
+            recent.push(sound);
+        }
         if self.sent <= longest && !self.audio.send(sound) {
             self.dropped += 1;
             actor_metrics().drops.utterance.increment(1);
@@ -228,7 +338,10 @@ impl StreamHandler<UplinkItem> for VadActor {
                 self.forgets += 1;
                 self.forget();
             }
-            UplinkItem::Speaking(speaking) => self.detector.set_speaking(speaking),
+            UplinkItem::Speaking(speaking) => {
+                self.ended = None;
+                self.detector.set_speaking(speaking);
+            }
         }
     }
 

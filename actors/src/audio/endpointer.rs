@@ -3,9 +3,10 @@
 //!
 //! - **quiet**: voice adds up; after `min_speech` of it, with no pause longer than
 //!   [`MAX_ONSET_PAUSE`] inside, speech has started;
-//! - **speaking**: after `silence` without voice, or `max_utterance` in all, it has ended.
+//! - **speaking**: after `silence` without voice, or `max_utterance` in all, it has ended. Another
+//!   length may be chosen for the silence that lasts; at each of [`LOOKS`] the caller is asked to.
 //!
-//! Not for samples: the caller keeps the pre-roll.
+//! Not for samples: the caller keeps the pre-roll. Not for choosing.
 
 use std::time::Duration;
 
@@ -14,6 +15,11 @@ use crate::settings::HearingSettings;
 /// Voice that pauses longer than this before `min_speech` is reached was a click or a cough.
 pub const MAX_ONSET_PAUSE: Duration = Duration::from_millis(120);
 
+/// Lengths of a silence at which it is looked at, to choose how long it must last to end the
+/// utterance. The voice detector loses a voice that fades out some 100 ms before people do
+/// (measured: 100 ms in Chinese, 78 in English), so these are 200 and 400 ms of true silence.
+pub const LOOKS: [Duration; 2] = [Duration::from_millis(300), Duration::from_millis(500)];
+
 /// Event caused by one frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Endpoint {
@@ -21,6 +27,16 @@ pub enum Endpoint {
     Started {
         /// Time from the first voiced frame to now.
         ago: Duration,
+    },
+    /// The person has been silent for the time of this look, and may or may not go on.
+    Paused {
+        /// Place in [`LOOKS`].
+        look: usize,
+    },
+    /// The person goes on after a silence that was looked at.
+    Resumed {
+        /// Length of the silence.
+        after: Duration,
     },
     /// Speech has ended.
     Ended,
@@ -37,8 +53,18 @@ pub struct Endpointer {
 
 #[derive(Debug)]
 enum State {
-    Quiet { voice: Duration, pause: Duration, since_onset: Duration },
-    Speaking { silence: Duration, total: Duration },
+    Quiet {
+        voice: Duration,
+        pause: Duration,
+        since_onset: Duration,
+    },
+    /// `window` is how long the silence must last.
+    Speaking {
+        silence: Duration,
+        total: Duration,
+        window: Duration,
+        looks: usize,
+    },
 }
 
 const QUIET: State =
@@ -66,6 +92,29 @@ impl Endpointer {
         matches!(self.state, State::Speaking { .. })
     }
 
+    /// Returns how long the person has been silent in the open utterance.
+    pub fn silence(&self) -> Option<Duration> {
+        match self.state {
+            State::Speaking { silence, .. } => Some(silence),
+            State::Quiet { .. } => None,
+        }
+    }
+
+    /// Returns how long the silence must last that ends the utterance.
+    pub fn window(&self) -> Duration {
+        match self.state {
+            State::Speaking { window, .. } => window,
+            State::Quiet { .. } => self.silence,
+        }
+    }
+
+    /// Chooses how long the silence that lasts must last to end the utterance. Voice undoes it.
+    pub fn choose_window(&mut self, chosen: Duration) {
+        if let State::Speaking { window, .. } = &mut self.state {
+            *window = chosen;
+        }
+    }
+
     /// Processes the decision on `length` of audio. Returns an event if speech starts or ends with
     /// it.
     pub fn push(&mut self, voiced: bool, length: Duration) -> Option<Endpoint> {
@@ -88,17 +137,29 @@ impl Endpointer {
                     return None;
                 }
                 let (ago, silence) = (*since_onset, *pause);
-                self.state = State::Speaking { silence, total: ago };
+                let window = self.silence;
+                self.state = State::Speaking { silence, total: ago, window, looks: 0 };
                 Some(Endpoint::Started { ago })
             }
-            State::Speaking { silence, total } => {
-                *silence = if voiced { Duration::ZERO } else { *silence + length };
+            State::Speaking { silence, total, window, looks } => {
                 *total += length;
-                let ended = *silence >= self.silence || *total >= self.max_utterance;
-                if ended {
-                    self.state = QUIET;
+                let before = *silence;
+                if voiced {
+                    (*silence, *window, *looks) = (Duration::ZERO, self.silence, 0);
+                } else {
+                    *silence += length;
                 }
-                ended.then_some(Endpoint::Ended)
+                if *silence >= *window || *total >= self.max_utterance {
+                    self.state = QUIET;
+                    return Some(Endpoint::Ended);
+                }
+                if voiced && before >= LOOKS[0] {
+                    return Some(Endpoint::Resumed { after: before });
+                }
+                let look = *looks;
+                let due = LOOKS.get(look).is_some_and(|at| *silence >= *at);
+                *looks += usize::from(due);
+                due.then_some(Endpoint::Paused { look })
             }
         }
     }
@@ -122,9 +183,16 @@ mod tests {
 
     /// Processes `v` (voice) and `.` (none), one frame each; returns the events with their frame
     /// numbers.
-    fn push(endpointer: &mut Endpointer, frames: &str) -> Vec<(usize, Endpoint)> {
+    fn push_all(endpointer: &mut Endpointer, frames: &str) -> Vec<(usize, Endpoint)> {
         let push = |(i, c)| endpointer.push(c == 'v', FRAME).map(|e| (i, e));
         frames.chars().enumerate().filter_map(push).collect()
+    }
+
+    /// Returns the starts and ends alone.
+    fn push(endpointer: &mut Endpointer, frames: &str) -> Vec<(usize, Endpoint)> {
+        let mut events = push_all(endpointer, frames);
+        events.retain(|(_, event)| matches!(event, Endpoint::Started { .. } | Endpoint::Ended));
+        events
     }
 
     fn started(ms: u64) -> Endpoint {
@@ -153,6 +221,29 @@ mod tests {
     fn an_endless_utterance_is_cut() {
         let events = push(&mut endpointer(), &"v".repeat(150));
         assert_eq!(events[..2], [(4, started(100)), (99, Endpoint::Ended)]);
+    }
+
+    #[test]
+    fn each_long_silence_is_looked_at_and_may_be_given_another_window() {
+        let mut endpointer = Endpointer::new(&HearingSettings {
+            silence: Duration::from_millis(700),
+            ..HearingSettings::default()
+        });
+        push(&mut endpointer, "vvvvvvvv");
+        let look = |look| Endpoint::Paused { look };
+        assert_eq!(push_all(&mut endpointer, &".".repeat(30)), [(14, look(0)), (24, look(1))]);
+        assert_eq!(endpointer.silence(), Some(Duration::from_millis(600)));
+        endpointer.choose_window(Duration::from_millis(900));
+        assert_eq!(push_all(&mut endpointer, &".".repeat(10)), []);
+        assert_eq!(endpointer.window(), Duration::from_millis(900));
+        // Voice undoes the choice, and the next silence is looked at again.
+        let after = Duration::from_millis(800);
+        assert_eq!(push_all(&mut endpointer, "v"), [(0, Endpoint::Resumed { after })]);
+        assert_eq!(endpointer.window(), Duration::from_millis(700));
+        assert_eq!(push_all(&mut endpointer, &".".repeat(15)), [(14, look(0))]);
+        endpointer.choose_window(Duration::from_millis(400));
+        assert_eq!(push_all(&mut endpointer, &".".repeat(20)), [(4, Endpoint::Ended)]);
+        assert_eq!(endpointer.silence(), None);
     }
 
     proptest! {

@@ -5,6 +5,7 @@ pub mod endpointer;
 pub mod opus;
 pub mod pcm;
 pub mod playout;
+pub mod recent_speech;
 pub mod resample;
 pub mod speech_encoder;
 pub mod utterance_detector;

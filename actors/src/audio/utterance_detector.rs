@@ -138,6 +138,21 @@ impl UtteranceDetector {
         self.endpointer.set_min_speech(if speaking { self.settings.barge_in } else { usual });
     }
 
+    /// Returns how long the person has been silent in the open utterance.
+    pub fn silence(&self) -> Option<Duration> {
+        self.endpointer.silence()
+    }
+
+    /// Returns how long the silence must last that ends the utterance.
+    pub fn window(&self) -> Duration {
+        self.endpointer.window()
+    }
+
+    /// Chooses how long the silence that lasts must last to end the utterance. Voice undoes it.
+    pub fn choose_window(&mut self, window: Duration) {
+        self.endpointer.choose_window(window);
+    }
+
     /// Ends the utterance, whatever was received.
     pub fn end(&mut self) {
         self.endpointer.reset();

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::memory::{Memory, push_user};
 use super::phrases::Language;
+use super::spoken_language::SpokenLanguage;
 use super::style::{CurrentStyle, LocalTime};
 use super::turn::TurnRecord;
 use crate::audio::playout::PlayedBack;
@@ -44,7 +45,7 @@ pub struct Dialogue {
     style: CurrentStyle,
     now: LocalTime,
     memory: Memory,
-    language: Language,
+    language: SpokenLanguage,
 }
 
 impl Dialogue {
@@ -56,19 +57,26 @@ impl Dialogue {
         now: LocalTime,
     ) -> Self {
         let settings = settings.into();
-        let language = settings.get().language;
+        let language = SpokenLanguage::new(settings.get().language);
         let memory = Memory::new(settings.get().max_messages, Vec::new());
         Self { settings, style, now, memory, language }
     }
 
     /// Returns the language that the person last spoke.
     pub fn language(&self) -> Language {
-        self.language
+        self.language.get()
+    }
+
+    /// Returns the same, as it will be at any time.
+    pub fn spoken_language(&self) -> SpokenLanguage {
+        self.language.clone()
     }
 
     /// Records the language of the person's words.
     pub fn note_language(&mut self, text: &str) {
-        self.language = Language::from_key(text).unwrap_or(self.language);
+        if let Some(language) = Language::from_key(text) {
+            self.language.set(language);
+        }
     }
 
     /// Remembers words that will be answered together with the next ones.
@@ -98,7 +106,7 @@ impl Dialogue {
             system.push(' ');
             system.push_str(&settings.emotion_prompt);
         }
-        if self.language == Language::Chinese {
+        if self.language.get() == Language::Chinese {
             system.push_str(IN_CHINESE);
         }
         let mut messages = vec![ChatMessage::new(Role::System, system)];

@@ -13,6 +13,7 @@ pub mod run_turn;
 pub mod sentence;
 pub mod speakable;
 mod spoken;
+pub mod spoken_language;
 mod spoken_output;
 pub mod style;
 pub mod template;
@@ -23,6 +24,7 @@ pub use memory::Memory;
 pub use phrases::{Phrase, Phrases};
 pub use run_turn::{TurnDependencies, run_turn};
 pub use speakable::Cleaner;
+pub use spoken_language::SpokenLanguage;
 pub use style::{
     CURRENT_TIME, Character, ConversationStyle, CurrentStyle, LocalTime, ReplyLanguage, SharedStyle,
 };

@@ -24,6 +24,7 @@ pub mod state;
 pub mod tool_clients;
 pub mod tools;
 pub mod tts;
+pub mod turn_detector;
 
 pub use asr::{Asr, AsrStream, Transcript, UtteranceSpec};
 pub use chat::{
@@ -44,3 +45,4 @@ pub use state::{StateError, StateEvent, StateOutcome, StateServer};
 pub use tool_clients::{LocalToolClient, RemoteCall, RemoteToolClient, ToolClients};
 pub use tools::{Provenance, Tool, ToolCall, ToolContent, ToolError, ToolOutput, ToolSource};
 pub use tts::{Line, Pcm, Tts};
+pub use turn_detector::TurnDetector;

@@ -12,7 +12,7 @@ use hearken_proto::ids::DeviceId;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::scripted::{Script, ScriptedAsr, ScriptedLlm, ScriptedTts};
+use super::scripted::{Script, ScriptedAsr, ScriptedLlm, ScriptedTts, ScriptedTurnDetector};
 use super::socket::{Down, MemorySocket};
 use super::sound::PACKET_MS;
 use crate::actors::device::DeviceConnection;
@@ -82,6 +82,7 @@ impl TestPipeline {
             asr: Arc::new(ScriptedAsr(Arc::clone(&script))),
             llm: Arc::new(ScriptedLlm(Arc::clone(&script))),
             tts: Arc::new(ScriptedTts(Arc::clone(&script))),
+            turn_detector: Some(Arc::new(ScriptedTurnDetector(Arc::clone(&script)))),
             tools: Arc::new(move |_, _| {
                 let tools = tools.clone();
                 Arc::new(move || tools.clone())

@@ -16,7 +16,7 @@ use crate::audio::pcm;
 use crate::dialogue::ConversationStyle;
 use crate::ports::{
     Asr, AsrStream, Line, Llm, LlmDelta, Pcm, Prompt, ProviderError, ProviderErrorKind,
-    ToolRequest, Transcript, Tts, UtteranceSpec,
+    ToolRequest, Transcript, Tts, TurnDetector, UtteranceSpec,
 };
 
 /// Scripted behaviour of the recogniser for one utterance.
@@ -113,6 +113,8 @@ pub struct Script {
     pub style: Mutex<ConversationStyle>,
     /// Date and time in prompts.
     pub now: Mutex<String>,
+    /// Turn detector. Without one, no silence is judged.
+    pub turn_detector: Mutex<Option<Arc<dyn TurnDetector>>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -212,6 +214,17 @@ impl AsrStream for ScriptedUtterance {
             }
             AsrAct::Refuse | AsrAct::Reset => Err(failure(ProviderErrorKind::Unavailable)),
         }
+    }
+}
+
+/// Turn detector of the script.
+pub struct ScriptedTurnDetector(pub Arc<Script>);
+
+#[async_trait]
+impl TurnDetector for ScriptedTurnDetector {
+    async fn judge(&self, speech: Vec<i16>) -> Option<f32> {
+        let detector = lock(&self.0.turn_detector).clone()?;
+        detector.judge(speech).await
     }
 }
 

@@ -8,7 +8,7 @@ use actix::{Actor, AsyncContext as _, Context, Handler, WrapFuture as _};
 use allocation_counter::measure;
 use bytes::Bytes;
 use hearken_actors::actors::messages::{OpenUtterance, SpeechEnded, SpeechStarted, UplinkItem};
-use hearken_actors::actors::vad::{VadActor, VadOutputs};
+use hearken_actors::actors::vad::{UtteranceRules, VadActor, VadOutputs};
 use hearken_actors::settings::{HearingSettings, SpeakingSettings};
 use hearken_actors::testkit::paths::{Downlink, Uplink};
 use hearken_actors::testkit::sound;
@@ -108,7 +108,9 @@ fn the_actor_allocates_no_more_than_its_parts() {
             utterances: reader.clone().recipient(),
         };
         let turns = TurnFactory::new(CancellationToken::new());
-        VadActor::new(packets, outputs, turns, 128, HearingSettings::default()).start();
+        let hearing = HearingSettings::default();
+        let rules = UtteranceRules { lane: 128, hearing, turn_detection: None };
+        VadActor::new(packets, outputs, turns, rules).start();
         lane.send(UplinkItem::ListenStart(ListenMode::Auto)).await.unwrap();
         (lane, reader)
     });

@@ -16,6 +16,7 @@ mod text_copies;
 mod text_sessions;
 mod text_uses;
 mod tools;
+mod turn_detection;
 mod turns;
 mod watchers;
 

@@ -177,6 +177,7 @@ impl Parts {
             asr: Arc::new(Recogniser { judge: judge.clone(), life: life.clone() }),
             llm: self.model.clone(),
             tts: Arc::new(Synthesiser { judge, life }),
+            turn_detector: None,
             tools: Arc::new(move |_, _| {
                 let marks = Arc::clone(&marks);
                 Arc::new(move || vec![Arc::clone(&marks)])

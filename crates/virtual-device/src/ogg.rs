@@ -10,9 +10,9 @@ use ogg::{PacketReader, PacketWriteEndInfo, PacketWriter};
 use super::packet_length;
 
 /// Rate of granule positions, for any rate of the stream (RFC 7845, section 4).
-const GRANULE_RATE_HZ: u64 = 48_000;
+pub const GRANULE_RATE_HZ: u64 = 48_000;
 /// Delay that a speech encoder of libopus adds, in samples: 6.5 ms.
-const PRE_SKIP: u16 = 312;
+pub const PRE_SKIP: u16 = 312;
 /// Serial number of the stream; any number is valid in a file with one stream.
 const SERIAL: u32 = 0x6865_6172;
 const VENDOR: &str = "hearken";
@@ -24,6 +24,8 @@ const PACKETS_PER_PAGE: usize = 16;
 pub struct OggOpus {
     /// Sample rate of the audio before encoding, in Hz.
     pub input_rate_hz: u32,
+    /// Number of samples, at 48 kHz, that the encoder put before the audio: a player drops them.
+    pub pre_skip: u16,
     /// Comments, as `NAME=value` pairs.
     pub comments: Vec<(String, String)>,
     /// Opus packets.
@@ -43,7 +45,7 @@ impl OggOpus {
         };
         let mut writer = PacketWriter::new(Cursor::new(Vec::new()));
         let page = PacketWriteEndInfo::EndPage;
-        writer.write_packet(head(self.input_rate_hz), SERIAL, page, 0)?;
+        writer.write_packet(head(self.input_rate_hz, self.pre_skip), SERIAL, page, 0)?;
         let page = PacketWriteEndInfo::EndPage;
         writer.write_packet(tags(&self.comments), SERIAL, page, 0)?;
         let mut granule = 0;
@@ -83,13 +85,14 @@ impl OggOpus {
         if head[9] != 1 {
             bail!("the Ogg file has {} channels; devices speak mono", head[9]);
         }
+        let pre_skip = u16::from_le_bytes([head[10], head[11]]);
         let input_rate_hz = u32::from_le_bytes([head[12], head[13], head[14], head[15]]);
         let comments = next()?.map(|tags| comments(&tags.data)).unwrap_or_default();
         let mut packets = Vec::new();
         while let Some(packet) = next()? {
             packets.push(Bytes::from(packet.data));
         }
-        Ok(Self { input_rate_hz, comments, packets })
+        Ok(Self { input_rate_hz, pre_skip, comments, packets })
     }
 
     /// Returns the length of the longest packet.
@@ -99,9 +102,9 @@ impl OggOpus {
 }
 
 /// Returns the identification header (RFC 7845, section 5.1).
-fn head(input_rate_hz: u32) -> Vec<u8> {
+fn head(input_rate_hz: u32, pre_skip: u16) -> Vec<u8> {
     let mut head = b"OpusHead\x01\x01".to_vec();
-    head.extend(PRE_SKIP.to_le_bytes());
+    head.extend(pre_skip.to_le_bytes());
     head.extend(input_rate_hz.to_le_bytes());
     head.extend([0, 0, 0]);
     head

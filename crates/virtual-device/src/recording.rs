@@ -12,7 +12,7 @@ use hearken_proto::device::AudioParams;
 use hearken_proto::recording::{self as format, Content, Header};
 
 use super::endpoint_options::EndpointOptions;
-use super::ogg::OggOpus;
+use super::ogg::{OggOpus, PRE_SKIP};
 use super::packet_length;
 use super::replay::Replay;
 use super::sound::{self, PACKET, Side, Sound};
@@ -224,7 +224,7 @@ fn to_ogg(recording: &format::Recording, side: Side) -> OggOpus {
         }
         _ => None,
     });
-    OggOpus { input_rate_hz, comments, packets: packets.collect() }
+    OggOpus { input_rate_hz, pre_skip: PRE_SKIP, comments, packets: packets.collect() }
 }
 
 #[cfg(test)]

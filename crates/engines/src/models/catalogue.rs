@@ -31,6 +31,8 @@ pub enum Purpose {
     Asr,
     /// Voice activity detection.
     Vad,
+    /// Turn detection.
+    Turn,
     /// Speech synthesis.
     Tts,
     /// Language model.
@@ -45,6 +47,7 @@ impl Purpose {
         match self {
             Self::Asr => "asr",
             Self::Vad => "vad",
+            Self::Turn => "turn",
             Self::Tts => "tts",
             Self::Llm => "llm",
             Self::Runtime => "runtime",
@@ -309,6 +312,7 @@ mod tests {
                 "sherpa-runtime",
                 "whisper-base",
                 "silero-vad",
+                "smart-turn",
                 "piper-en-joe",
                 "kokoro-zh",
                 "qwen2.5-coder-0.5b"

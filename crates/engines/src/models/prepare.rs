@@ -23,6 +23,7 @@ pub(super) fn program(name: &str) -> Option<&'static str> {
     match name {
         "kokoro.py" => Some(include_str!("../../../../scripts/models/kokoro.py")),
         "piper.py" => Some(include_str!("../../../../scripts/models/piper.py")),
+        "smart_turn.py" => Some(include_str!("../../../../scripts/models/smart_turn.py")),
         "whisper.py" => Some(include_str!("../../../../scripts/models/whisper.py")),
         _ => None,
     }

@@ -117,6 +117,7 @@ impl World {
             asr: Arc::new(Ear(Arc::clone(world))),
             llm: Arc::new(Brain(Arc::clone(world))),
             tts: Arc::new(Mouth(Arc::clone(world))),
+            turn_detector: None,
             tools: Arc::new(|_, _| Arc::new(Vec::new)),
             vision: None,
             style: Arc::new(|_| ConversationStyle::default()),

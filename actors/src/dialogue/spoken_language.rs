@@ -1,0 +1,55 @@
+//! Language that the person last spoke, which actors of one connection share. Not for detecting it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use super::phrases::Language;
+
+/// Shared language. Clones share it.
+#[derive(Debug, Clone)]
+pub struct SpokenLanguage(Arc<AtomicU8>);
+
+const CHINESE: u8 = 0;
+const ENGLISH: u8 = 1;
+
+impl SpokenLanguage {
+    /// Starts with this language.
+    pub fn new(language: Language) -> Self {
+        Self(Arc::new(AtomicU8::new(code(language))))
+    }
+
+    /// Returns the language.
+    pub fn get(&self) -> Language {
+        match self.0.load(Ordering::Relaxed) {
+            CHINESE => Language::Chinese,
+            _ => Language::English,
+        }
+    }
+
+    /// Records the language.
+    pub fn set(&self, language: Language) {
+        self.0.store(code(language), Ordering::Relaxed);
+    }
+}
+
+fn code(language: Language) -> u8 {
+    match language {
+        Language::Chinese => CHINESE,
+        Language::English => ENGLISH,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clones_share_it() {
+        let spoken = SpokenLanguage::new(Language::Chinese);
+        let other = spoken.clone();
+        for language in [Language::English, Language::Chinese] {
+            spoken.set(language);
+            assert_eq!(other.get(), language);
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Turn detection: chooses how long a silence must last to end a person's turn, from what the turn detector says of
+//! it and from how long this device's users pause. Never a yes or no: at most a shorter or longer window. Not for the
+//! detector itself, which is a port, nor for finding the silence.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use hearken_proto::ids::DeviceId;
+use metrics::Counter;
+use serde::{Deserialize, Serialize};
+
+use crate::admission::Admission;
+use crate::audio::endpointer::LOOKS;
+use crate::dialogue::SpokenLanguage;
+use crate::dialogue::phrases::Language;
+use crate::ports::TurnDetector;
+use crate::settings::ms;
+
+/// Weight of the newest pause in the mean that is learned.
+const NEWEST: f64 = 0.1;
+/// Most devices whose pauses are remembered; those of further ones are forgotten when they disconnect.
+const MOST_DEVICES: usize = 10_000;
+
+/// Section `[turn_detection]`: when a turn is over.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TurnDetectionSettings {
+    /// Name of the model in the catalogue; empty for silence alone (`hearing.silence_ms`).
+    pub model: String,
+    /// Silence that ends a turn where the model finds it likely that the person has finished.
+    #[serde(rename = "short_ms", with = "ms")]
+    pub short: Duration,
+    /// Silence that ends a turn where the model is not sure.
+    #[serde(rename = "middle_ms", with = "ms")]
+    pub middle: Duration,
+    /// Silence that ends a turn where the model finds it unlikely.
+    #[serde(rename = "long_ms", with = "ms")]
+    pub long: Duration,
+    /// Share of one core, in percent, that the model may use; beyond it, silence alone decides.
+    pub cpu_percent: u32,
+    /// Probability from which on it is likely, in Chinese.
+    pub likely_zh: f64,
+    /// Probability below which it is unlikely, in Chinese.
+    pub unlikely_zh: f64,
+    /// Probability from which on it is likely, in English and all other languages.
+    pub likely_en: f64,
+    /// Probability below which it is unlikely, in English and all other languages.
+    pub unlikely_en: f64,
+}
+
+impl Default for TurnDetectionSettings {
+    fn default() -> Self {
+        Self {
+            model: "smart-turn".into(),
+            short: Duration::from_millis(300),
+            middle: Duration::from_millis(650),
+            long: Duration::from_millis(1_000),
+            cpu_percent: 25,
+            likely_zh: 0.985,
+            unlikely_zh: 0.8,
+            likely_en: 0.98,
+            unlikely_en: 0.95,
+        }
+    }
+}
+
+/// Counters of silences at which the turn detector was to be asked, by outcome.
+pub(crate) struct Judgements {
+    /// It judged in time.
+    pub(crate) judged: Counter,
+    /// It judged when the silence was over.
+    pub(crate) late: Counter,
+    /// It was busy, or the server strained.
+    pub(crate) skipped: Counter,
+}
+
+impl Judgements {
+    pub(crate) fn new() -> Self {
+        const NAME: &str = "hearken_turn_detections_total";
+        let text = "silences at which the turn detector was to be asked, by outcome";
+        metrics::describe_counter!(NAME, metrics::Unit::Count, text);
+        let of = |outcome| metrics::counter!(NAME, "outcome" => outcome);
+        Self { judged: of("judged"), late: of("late"), skipped: of("skipped") }
+    }
+}
+
+/// Mean pauses of the users of each device, kept while the process runs. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub struct LearnedPauses(Arc<Mutex<HashMap<DeviceId, Duration>>>);
+
+impl LearnedPauses {
+    fn get(&self, device: &DeviceId) -> Option<Duration> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(device).copied()
+    }
+
+    fn set(&self, device: &DeviceId, pause: Duration) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() < MOST_DEVICES || known.contains_key(device) {
+            known.insert(device.clone(), pause);
+        }
+    }
+}
+
+/// Turn detection of one connection.
+pub struct TurnDetection {
+    detector: Arc<dyn TurnDetector>,
+    settings: TurnDetectionSettings,
+    admission: Admission,
+    language: SpokenLanguage,
+    device: DeviceId,
+    learned: LearnedPauses,
+    /// Mean of the pauses inside turns.
+    pause: Duration,
+}
+
+impl TurnDetection {
+    /// Creates the turn detection of a connection, which knows the pauses of its device.
+    pub fn new(
+        detector: Arc<dyn TurnDetector>,
+        settings: TurnDetectionSettings,
+        admission: Admission,
+        language: SpokenLanguage,
+        (device, learned): (DeviceId, LearnedPauses),
+    ) -> Self {
+        let pause = learned.get(&device).unwrap_or(settings.short);
+        Self { detector, settings, admission, language, device, learned, pause }
+    }
+
+    /// Returns the detector, or `None` while the server is strained.
+    pub fn detector(&self) -> Option<Arc<dyn TurnDetector>> {
+        (!self.admission.is_strained()).then(|| Arc::clone(&self.detector))
+    }
+
+    /// Returns how long the silence must last after which the person has finished with this probability. Where
+    /// people pause for longer, the short window is as long as their mean pause, up to the middle one.
+    pub fn window(&self, probability: f32) -> Duration {
+        let s = &self.settings;
+        let (short, middle, long) = (s.short, s.middle, s.long);
+        let (likely, unlikely) = match self.language.get() {
+            Language::Chinese => (s.likely_zh, s.unlikely_zh),
+            Language::English => (s.likely_en, s.unlikely_en),
+        };
+        let floor = self.pause.clamp(short, middle.max(short));
+        let probability = f64::from(probability);
+        if probability >= likely {
+            floor
+        } else if probability >= unlikely {
+            middle
+        } else {
+            long
+        }
+    }
+
+    /// Learns from a pause inside a turn: the person went on after it.
+    pub fn resumed(&mut self, pause: Duration) {
+        if pause < LOOKS[0] || pause > self.settings.long * 2 {
+            return;
+        }
+        self.pause = self.pause.mul_f64(1.0 - NEWEST) + pause.mul_f64(NEWEST);
+        self.learned.set(&self.device, self.pause);
+    }
+}

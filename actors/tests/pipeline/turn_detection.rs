@@ -1,0 +1,189 @@
+//! How long a silence must last to end a turn: what the turn detector says of it, what it does not, and what was learned
+//! from pauses. Not for the detector itself.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use hearken_actors::ports::TurnDetector;
+use hearken_actors::settings::PipelineSettings;
+use hearken_actors::testkit::{AsrAct, TestPipeline, sound};
+
+use crate::{listening, listening_with, ms, next_turn_works};
+
+const LIKELY: Option<f32> = Some(0.99);
+const UNSURE: Option<f32> = Some(0.9);
+const UNLIKELY: Option<f32> = Some(0.1);
+
+/// Detector that judges as it is told, and says nothing after that.
+#[derive(Default)]
+struct Scripted {
+    judgements: Mutex<VecDeque<Option<f32>>>,
+    /// Samples of the speech that it was given.
+    asked: Mutex<Vec<usize>>,
+    takes: Duration,
+}
+
+#[async_trait]
+impl TurnDetector for Scripted {
+    async fn judge(&self, speech: Vec<i16>) -> Option<f32> {
+        lock(&self.asked).push(speech.len());
+        let judgement = lock(&self.judgements).pop_front().flatten();
+        tokio::time::sleep(self.takes).await;
+        judgement
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("nobody panics with it")
+}
+
+/// Gives the server this detector, which takes 40 ms.
+fn detect(ring: &TestPipeline, judgements: &[Option<f32>]) -> Arc<Scripted> {
+    let judgements = Mutex::new(judgements.iter().copied().collect());
+    let detector = Arc::new(Scripted { judgements, takes: ms(40), ..Scripted::default() });
+    *lock(&ring.script.turn_detector) = Some(detector.clone());
+    detector
+}
+
+/// Says something, is silent for two seconds, and returns how much silence ended the turn.
+async fn waited(ring: &mut TestPipeline) -> Duration {
+    ring.forget();
+    ring.script.hears(AsrAct::Text("hello there", Duration::ZERO));
+    ring.stream(sound::voice(1_000)).await;
+    let silent = ring.now();
+    ring.stream(sound::silence(2_000)).await;
+    ring.until("stt").await;
+    let told = ring.log.iter().find(|down| down.what.name() == "stt");
+    told.expect("it was just waited for").at - silent
+}
+
+/// Silence is noticed a packet later, and the voice detector holds on to a voice for some frames.
+fn about(waited: Duration, expected: u64) {
+    let lag = waited.as_millis().abs_diff(u128::from(expected));
+    assert!(lag <= 90, "{waited:?}, not {expected} ms");
+}
+
+#[actix::test]
+async fn what_is_likely_over_is_answered_soon_and_what_is_not_late() {
+    for (judgements, expected) in [
+        // The judgement comes 40 ms after the silence was looked at, at 300 ms: the turn ends at once.
+        (&[LIKELY][..], 340),
+        (&[UNSURE], 650),
+        (&[UNLIKELY], 1_000),
+        // The second look, at 500 ms, changes the choice.
+        (&[UNSURE, LIKELY], 540),
+        (&[UNLIKELY, UNSURE], 650),
+        (&[UNSURE, UNLIKELY], 1_000),
+        // Nothing is said: silence alone decides.
+        (&[], 700),
+        (&[None, UNSURE], 650),
+    ] {
+        let mut ring = listening("auto").await;
+        let detector = detect(&ring, judgements);
+        about(waited(&mut ring).await, expected);
+        assert!(!lock(&detector.asked).is_empty());
+        ring.until("tts/stop").await;
+        next_turn_works(&mut ring).await;
+        ring.hang_up().await;
+    }
+}
+
+#[actix::test]
+async fn the_detector_is_given_the_speech_with_its_silence() {
+    let mut ring = listening("auto").await;
+    let detector = detect(&ring, &[UNSURE, UNSURE]);
+    waited(&mut ring).await;
+    let asked = lock(&detector.asked).clone();
+    let [first, second] = asked[..] else { panic!("{asked:?}") };
+    // 1 s of voice, 300 ms of silence; 200 ms later again. What the microphone heard before was nothing.
+    assert!((18_000..23_000).contains(&first), "{first}");
+    assert_eq!((second - first) / 16, 200);
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn who_goes_on_in_time_is_not_answered_and_the_next_silence_is_judged_anew() {
+    let mut ring = listening("auto").await;
+    let detector = detect(&ring, &[UNLIKELY, UNLIKELY, LIKELY]);
+    ring.stream(sound::voice(1_000)).await;
+    ring.stream(sound::silence(840)).await;
+    ring.pass(Duration::ZERO).await;
+    assert_eq!(ring.names(), [""; 0]);
+    about(waited(&mut ring).await, 340);
+    assert_eq!(lock(&detector.asked).len(), 3);
+    ring.until("tts/stop").await;
+    next_turn_works(&mut ring).await;
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn a_judgement_of_a_silence_that_is_over_chooses_nothing() {
+    let mut ring = listening("auto").await;
+    // It comes when the person has gone on for 60 ms, who then is silent for long.
+    let judgements = Mutex::new([LIKELY].into());
+    let slow = Arc::new(Scripted { judgements, takes: ms(160), ..Scripted::default() });
+    *lock(&ring.script.turn_detector) = Some(slow);
+    ring.stream(sound::voice(1_000)).await;
+    ring.stream(sound::silence(360)).await;
+    about(waited(&mut ring).await, 700);
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn without_a_model_in_the_configuration_or_with_much_to_do_silence_alone_decides() {
+    let mut settings = PipelineSettings::default();
+    settings.hearing.silence = ms(900);
+    let mut ring = listening_with(settings, "auto").await;
+    about(waited(&mut ring).await, 900);
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn who_pauses_for_long_is_waited_for() {
+    let mut ring = listening("auto").await;
+    detect(&ring, &[LIKELY]);
+    about(waited(&mut ring).await, 340);
+    ring.until("tts/stop").await;
+    // Pauses of about 540 ms, again and again, inside one turn and then in the next.
+    for _ in 0..3 {
+        crate::start(&ring, "auto");
+        detect(&ring, &[UNLIKELY; 12]);
+        for _ in 0..6 {
+            ring.stream(sound::voice(600)).await;
+            ring.stream(sound::silence(540)).await;
+        }
+        waited(&mut ring).await;
+        ring.until("tts/stop").await;
+    }
+    crate::start(&ring, "auto");
+    detect(&ring, &[LIKELY]);
+    let patient = waited(&mut ring).await;
+    assert!(patient > ms(440) && patient < ms(620), "{patient:?}");
+    // The device comes back: it is still known.
+    ring.lose();
+    let mut again = ring.again();
+    again.greet(1).await;
+    crate::start(&again, "auto");
+    detect(&again, &[LIKELY]);
+    let patient = waited(&mut again).await;
+    assert!(patient > ms(440) && patient < ms(620), "{patient:?}");
+    again.hang_up().await;
+}
+
+#[actix::test]
+async fn nine_turns_after_a_silent_detector_are_as_the_first() {
+    let mut ring = listening("auto").await;
+    let mut judgements = vec![None, None];
+    judgements.extend([LIKELY; 9]);
+    detect(&ring, &judgements);
+    about(waited(&mut ring).await, 700);
+    ring.until("tts/stop").await;
+    for _ in 0..9 {
+        crate::start(&ring, "auto");
+        about(waited(&mut ring).await, 340);
+        ring.until("tts/stop").await;
+    }
+    ring.hang_up().await;
+}

@@ -1,0 +1,217 @@
+//! Log-mel spectrogram as Whisper defines it, of the last 8 s: what Smart Turn was trained on. Not for the model.
+//!
+//! Speech stands at the end, with zeros before it; the waveform is normalised to mean 0 and variance 1. Frames
+//! of 400 samples (periodic Hann window, reflected at both ends) every 160, 80 bands on Slaney's mel scale with
+//! Slaney's areas, log10 limited to 8 below the highest, then (x + 4) / 4. Source: `WhisperFeatureExtractor`
+//! of Hugging Face's transformers, with `do_normalize`.
+
+use std::f32::consts::PI;
+use std::sync::Arc;
+
+use realfft::num_complex::Complex32;
+use realfft::{RealFftPlanner, RealToComplex};
+
+const RATE_HZ: f32 = 16_000.0;
+/// Samples that the model looks at: 8 s.
+pub(crate) const SAMPLES: usize = 128_000;
+const WINDOW: usize = 400;
+const HOP: usize = 160;
+const BINS: usize = WINDOW / 2 + 1;
+/// Bands of the spectrogram.
+pub(crate) const BANDS: usize = 80;
+/// Frames of the spectrogram.
+pub(crate) const FRAMES: usize = SAMPLES / HOP;
+const FLOOR: f32 = 1e-10;
+/// Added to the variance, so that silence can be normalised.
+const EPSILON: f32 = 1e-7;
+/// Below the highest value, in powers of ten.
+const RANGE: f32 = 8.0;
+
+/// One triangular filter: its first bin, and the weights from there.
+struct Band {
+    first: usize,
+    weights: Vec<f32>,
+}
+
+/// Computes spectrograms; its buffers are used again.
+pub(crate) struct LogMel {
+    fft: Arc<dyn RealToComplex<f32>>,
+    window: Vec<f32>,
+    bands: Vec<Band>,
+    frame: Vec<f32>,
+    spectrum: Vec<Complex32>,
+    scratch: Vec<Complex32>,
+}
+
+impl LogMel {
+    pub(crate) fn new() -> Self {
+        let fft = RealFftPlanner::new().plan_fft_forward(WINDOW);
+        let hann = |n: usize| 0.5 - 0.5 * (2.0 * PI * n as f32 / WINDOW as f32).cos();
+        Self {
+            window: (0..WINDOW).map(hann).collect(),
+            bands: bands(),
+            frame: fft.make_input_vec(),
+            spectrum: fft.make_output_vec(),
+            scratch: fft.make_scratch_vec(),
+            fft,
+        }
+    }
+
+    /// Returns the spectrogram of the last 8 s of the speech, band after band.
+    pub(crate) fn of(&mut self, speech: &[i16]) -> Vec<f32> {
+        let wave = normalised(speech);
+        let mut features = vec![0.0; BANDS * FRAMES];
+        let silent = SAMPLES.saturating_sub(speech.len());
+        let mut column = [0.0; BANDS];
+        let mut alike = false;
+        for place in 0..FRAMES {
+            let start = (place * HOP) as isize - (WINDOW / 2) as isize;
+            // All frames in the zeros before the speech are alike.
+            let in_zeros = start >= 0 && start as usize + WINDOW <= silent;
+            if !(in_zeros && alike) {
+                self.column(&wave, start, &mut column);
+            }
+            alike = in_zeros;
+            for (band, value) in column.iter().enumerate() {
+                features[band * FRAMES + place] = *value;
+            }
+        }
+        let lowest = features.iter().copied().fold(f32::MIN, f32::max) - RANGE;
+        for value in &mut features {
+            *value = (value.max(lowest) + 4.0) / 4.0;
+        }
+        features
+    }
+
+    /// Computes one frame, which begins at this sample.
+    fn column(&mut self, wave: &[f32], start: isize, column: &mut [f32; BANDS]) {
+        for (offset, (sample, weight)) in self.frame.iter_mut().zip(&self.window).enumerate() {
+            *sample = wave[reflected(start + offset as isize)] * weight;
+        }
+        // It fails for buffers of another length only.
+        let done =
+            self.fft.process_with_scratch(&mut self.frame, &mut self.spectrum, &mut self.scratch);
+        debug_assert!(done.is_ok());
+        for (value, band) in column.iter_mut().zip(&self.bands) {
+            let bins = &self.spectrum[band.first..band.first + band.weights.len()];
+            let power: f32 = bins.iter().zip(&band.weights).map(|(b, w)| b.norm_sqr() * w).sum();
+            *value = power.max(FLOOR).log10();
+        }
+    }
+}
+
+/// Returns the last 8 s with mean 0 and variance 1, zeros before them included.
+fn normalised(speech: &[i16]) -> Vec<f32> {
+    let speech = &speech[speech.len().saturating_sub(SAMPLES)..];
+    let mut wave = vec![0.0; SAMPLES - speech.len()];
+    wave.extend(speech.iter().map(|s| f32::from(*s) / 32_768.0));
+    let mean = wave.iter().map(|s| f64::from(*s)).sum::<f64>() / SAMPLES as f64;
+    let square = |s: &f32| (f64::from(*s) - mean).powi(2);
+    let variance = wave.iter().map(square).sum::<f64>() / SAMPLES as f64;
+    let (mean, scale) = (mean as f32, 1.0 / (variance as f32 + EPSILON).sqrt());
+    for sample in &mut wave {
+        *sample = (*sample - mean) * scale;
+    }
+    wave
+}
+
+/// Returns the place of a sample beyond an end: the wave is mirrored there, without its last sample.
+fn reflected(place: isize) -> usize {
+    let last = SAMPLES as isize - 1;
+    let place = place.abs();
+    (if place > last { 2 * last - place } else { place }) as usize
+}
+
+fn bands() -> Vec<Band> {
+    let highest = mel(RATE_HZ / 2.0);
+    let edges: Vec<f32> =
+        (0..BANDS + 2).map(|n| hertz(highest * n as f32 / (BANDS + 1) as f32)).collect();
+    let triangle = |edges: &[f32]| {
+        let [low, peak, high] = [edges[0], edges[1], edges[2]];
+        let area = 2.0 / (high - low);
+        let weight = |bin: usize| {
+            let at = bin as f32 * RATE_HZ / WINDOW as f32;
+            (((at - low) / (peak - low)).min((high - at) / (high - peak))).max(0.0) * area
+        };
+        let within: Vec<usize> = (0..BINS).filter(|bin| weight(*bin) > 0.0).collect();
+        let first = within.first().copied().unwrap_or_default();
+        Band { first, weights: within.into_iter().map(weight).collect() }
+    };
+    edges.windows(3).map(triangle).collect()
+}
+
+/// Above this frequency, in Hz, the scale is logarithmic.
+const LINEAR_TO_HZ: f32 = 1_000.0;
+const LINEAR_TO_MEL: f32 = 15.0;
+
+fn mel(hertz: f32) -> f32 {
+    if hertz < LINEAR_TO_HZ {
+        3.0 * hertz / 200.0
+    } else {
+        LINEAR_TO_MEL + (hertz / LINEAR_TO_HZ).ln() * 27.0 / 6.4_f32.ln()
+    }
+}
+
+fn hertz(mel: f32) -> f32 {
+    if mel < LINEAR_TO_MEL {
+        200.0 * mel / 3.0
+    } else {
+        LINEAR_TO_HZ * ((mel - LINEAR_TO_MEL) * 6.4_f32.ln() / 27.0).exp()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hearken_actors::audio::pcm;
+
+    use super::*;
+
+    #[test]
+    fn a_tone_stands_in_its_band_where_it_sounds() {
+        let tone = pcm::tone(1_000.0, 32_000, 16_000);
+        let features = LogMel::new().of(&tone);
+        assert_eq!(features.len(), BANDS * FRAMES);
+        let at = |place: usize| {
+            let column = (0..BANDS).map(|band| features[band * FRAMES + place]);
+            let loudest = column.enumerate().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap();
+            (mel_centre(loudest.0), loudest.1)
+        };
+        let (centre, level) = at(FRAMES - 50);
+        assert!((950.0..1_050.0).contains(&centre), "{centre} Hz");
+        // 6 s of zeros before it, then 2 s of tone.
+        assert!(level - at(FRAMES / 2).1 > 1.5);
+        let highest = features.iter().copied().fold(f32::MIN, f32::max);
+        let lowest = features.iter().copied().fold(f32::MAX, f32::min);
+        assert!((highest - lowest - RANGE / 4.0).abs() < 1e-4);
+    }
+
+    fn mel_centre(band: usize) -> f32 {
+        hertz(mel(RATE_HZ / 2.0) * (band + 1) as f32 / (BANDS + 1) as f32)
+    }
+
+    #[test]
+    fn frames_in_the_zeros_are_what_they_would_be_without_the_shortcut() {
+        let tone = pcm::tone(300.0, 20_000, 16_000);
+        let mut zeros = vec![0; SAMPLES - tone.len()];
+        zeros.extend_from_slice(&tone);
+        let mut mel = LogMel::new();
+        assert_eq!(mel.of(&tone), mel.of(&zeros));
+    }
+
+    #[test]
+    fn silence_and_too_long_speech_are_no_trouble() {
+        let mut mel = LogMel::new();
+        for speech in [Vec::new(), vec![0; 16_000], vec![i16::MIN; SAMPLES + 77]] {
+            assert!(mel.of(&speech).iter().all(|value| value.is_finite()));
+        }
+        let long = pcm::tone(440.0, SAMPLES + 5_000, 16_000);
+        assert_eq!(mel.of(&long), mel.of(&long[5_000..]));
+    }
+
+    #[test]
+    fn the_scale_goes_there_and_back() {
+        for hz in [0.0, 440.0, 999.0, 1_000.0, 4_000.0, 8_000.0] {
+            assert!((hertz(mel(hz)) - hz).abs() < 0.5, "{hz}");
+        }
+    }
+}

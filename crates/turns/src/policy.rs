@@ -1,0 +1,102 @@
+//! Policies to score: settings of the server, as keys of its configuration, alone or swept over values. Not for
+//! what they do.
+
+use anyhow::{Context as _, bail};
+use hearken_actors::settings::{HearingSettings, PipelineSettings};
+use hearken_actors::turn_detection::TurnDetectionSettings;
+use serde::Deserialize;
+
+/// Windows of the baseline, in ms: silence alone decides.
+const BASELINE: &str =
+    "turn_detection.model='', hearing.silence_ms=200|300|400|500|600|700|800|1000|1200|1600";
+
+/// One policy: a point of a curve.
+#[derive(Debug, Clone)]
+pub struct Policy {
+    /// Policies that differ in one swept value are one curve.
+    pub curve: String,
+    /// The settings that differ from the defaults.
+    pub name: String,
+    /// Settings of the server.
+    pub settings: PipelineSettings,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, deny_unknown_fields)]
+struct Keys {
+    hearing: HearingSettings,
+    turn_detection: TurnDetectionSettings,
+}
+
+/// Returns the baseline: silence of some lengths.
+///
+/// # Errors
+/// Never fails, unless the settings were renamed; a test would tell.
+pub fn baseline() -> anyhow::Result<Vec<Policy>> {
+    let named = |policy| Policy { curve: "silence alone".into(), ..policy };
+    Ok(parse(BASELINE)?.into_iter().map(named).collect())
+}
+
+/// Reads policies: `key=value` of the configuration, separated by commas. Several values, separated by `|`, give
+/// a policy each. Nothing gives the defaults.
+///
+/// # Errors
+/// Fails if a key is unknown or a value has another type; the message names it.
+pub fn parse(text: &str) -> anyhow::Result<Vec<Policy>> {
+    let mut points: Vec<Vec<(&str, &str)>> = vec![Vec::new()];
+    for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        let Some((key, values)) = part.split_once('=') else {
+            bail!("--policy {text}: {part} is not of the form section.key=value");
+        };
+        let with = |value| points.iter().map(move |p| [p.as_slice(), &[(key, value)]].concat());
+        points = values.split('|').flat_map(with).collect();
+    }
+    let policy = |point: Vec<(&str, &str)>| {
+        let assigned = point.iter().map(|(key, value)| format!("{key}={value}"));
+        let name = assigned.collect::<Vec<_>>().join(", ");
+        let settings = settings(&point).with_context(|| format!("--policy {text}"))?;
+        let name = if name.is_empty() { "the defaults".into() } else { name };
+        let curve = if text.is_empty() { name.clone() } else { text.to_owned() };
+        Ok(Policy { curve, name, settings })
+    };
+    points.into_iter().map(policy).collect()
+}
+
+fn settings(point: &[(&str, &str)]) -> anyhow::Result<PipelineSettings> {
+    let lines = point.iter().map(|(key, value)| format!("{key} = {value}\n"));
+    let keys: Keys = toml::from_str(&lines.collect::<String>())
+        .map_err(|e| anyhow::anyhow!("{}", e.message()))?;
+    let Keys { hearing, turn_detection } = keys;
+    Ok(PipelineSettings { hearing, turn_detection, ..PipelineSettings::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn silences(policies: &[Policy]) -> Vec<u128> {
+        policies.iter().map(|p| p.settings.hearing.silence.as_millis()).collect()
+    }
+
+    #[test]
+    fn values_give_a_policy_each() {
+        assert_eq!(silences(&baseline().unwrap())[..3], [200, 300, 400]);
+        let some = parse("hearing.silence_ms=500|900, hearing.aggressiveness=3").unwrap();
+        assert_eq!(silences(&some), [500, 900]);
+        assert_eq!(some[1].name, "hearing.silence_ms=900, hearing.aggressiveness=3");
+        assert!(some.iter().all(|p| p.settings.hearing.aggressiveness == 3));
+        assert_eq!(silences(&parse("").unwrap()), [700]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (text, why) in [
+            ("hearing.silence=5", "unknown field `silence`"),
+            ("hearing.silence_ms=soon", "hearing.silence_ms=soon"),
+            ("silence", "section.key=value"),
+        ] {
+            let error = format!("{:#}", parse(text).unwrap_err());
+            assert!(error.contains(why), "{text}: {error}");
+        }
+    }
+}

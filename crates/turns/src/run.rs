@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use hearken_actors::dialogue::phrases::Language;
 use hearken_actors::ports::TurnDetector;
 
 use crate::device::{self, Network};
@@ -24,6 +25,14 @@ pub struct Turn {
     sample: Sample,
     packets: Vec<Bytes>,
     seed: u64,
+}
+
+impl Turn {
+    /// Language that the server knows from what was said before.
+    fn language(&self) -> Language {
+        let chinese = self.sample.group.starts_with("zh");
+        if chinese { Language::Chinese } else { Language::English }
+    }
 }
 
 /// Reads the recordings; with `splices`, each a second time with one more pause, in a group of its own.
@@ -76,7 +85,8 @@ pub fn score(
                     }
                     let (policy, turn) = (place / turns.len(), &turns[place % turns.len()]);
                     let arrivals = network.arrivals(turn.packets.len(), turn.seed);
-                    let settings = policies[policy].settings.clone();
+                    let mut settings = policies[policy].settings.clone();
+                    settings.dialogue.language = turn.language();
                     let (detector, packets) = (detector.clone(), turn.packets.clone());
                     let answers = device::answers(settings, detector, packets, arrivals);
                     let mut scores = scores.lock().expect("no thread panics with it");

@@ -35,7 +35,7 @@ pub(super) struct Pacing {
     underruns: u32,
     /// Number of sentences whose packets have all been sent.
     sentences: usize,
-    /// Time at which the first sentence came.
+    /// Time at which the first sentence came, until there is audio of it.
     first_sentence: Option<Duration>,
     /// Most slots of the queue to the socket that were in use.
     fullest: usize,
@@ -108,11 +108,14 @@ impl Pacing {
         }
     }
 
-    /// Fills the jitter buffer: waits until enough audio is there to begin with, counting what the
-    /// device still has to play, or the sentence is complete, or nothing more has come for the
-    /// length of the prebuffer. Sends `tts start` with the first audio. Returns false if the
-    /// connection is gone.
+    /// Sends `tts start`, if that was not done: the sentence is on its way to the synthesiser, and while that works
+    /// the device prepares to play. Then fills the jitter buffer: waits until enough audio is there to begin with,
+    /// counting what the device still has to play, or the sentence is complete, or nothing more has come for the
+    /// length of the prebuffer. Returns false if the connection is gone.
     async fn gather(&mut self) -> bool {
+        if !self.start().await {
+            return false;
+        }
         let packets = |step: &PlaybackStep| u32::from(matches!(step, PlaybackStep::Packet(_)));
         let mut gathered: u32 = self.waiting.iter().map(packets).sum();
         let complete = |step: &PlaybackStep| {
@@ -134,21 +137,19 @@ impl Pacing {
             let Some(step) = next else { break };
             gathered += packets(&step);
             done = complete(&step);
-            self.waiting.push_back(step);
-            if !self.start().await {
-                return false;
+            if let (Some(first), true) = (self.first_sentence, gathered > 0) {
+                self.first_sentence = None;
+                actor_metrics().voice.record(self.now().saturating_sub(first));
             }
+            self.waiting.push_back(step);
         }
-        self.start().await
+        true
     }
 
     /// Sends `tts start`, once. Returns false if the connection is gone.
     async fn start(&mut self) -> bool {
         if self.audio_from.is_none() {
-            let now = self.now();
-            let first = self.first_sentence.unwrap_or(now);
-            actor_metrics().voice.record(now.saturating_sub(first));
-            self.audio_from = Some(now + self.start_guard);
+            self.audio_from = Some(self.now() + self.start_guard);
             return self.forward(PlaybackStep::Start).await;
         }
         true
@@ -157,7 +158,7 @@ impl Pacing {
     async fn send(&mut self, step: PlaybackStep) -> bool {
         match &step {
             PlaybackStep::SentenceStart(_) => {
-                if self.first_sentence.is_none() {
+                if self.audio_from.is_none() {
                     self.first_sentence = Some(self.now());
                     actor_metrics().first_sentence.record(self.now());
                 }

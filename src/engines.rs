@@ -197,6 +197,22 @@ mod tests {
     }
 
     #[test]
+    fn the_turn_detector_is_the_one_that_is_configured_and_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = Config::default();
+        config.embedded.models_dir = folder.path().to_owned();
+        assert!(turn_detector(&config).unwrap().is_none(), "it was not fetched");
+        config.turn_detection.model.clear();
+        assert!(turn_detector(&config).unwrap().is_none());
+        config.turn_detection.model = "smart-tern".into();
+        let Err(error) = turn_detector(&config) else { panic!("there is no such model") };
+        let error = format!("{error:#}");
+        for part in ["turn_detection.model", "smart-tern", "did you mean \"smart-turn\"?"] {
+            assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
     fn no_engine_is_needed_when_all_urls_lead_elsewhere() {
         let mut config = Config::default();
         config.asr.url = "ws://10.0.0.1:9200".into();

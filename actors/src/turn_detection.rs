@@ -54,12 +54,12 @@ impl Default for TurnDetectionSettings {
         Self {
             model: "smart-turn".into(),
             short: Duration::from_millis(300),
-            middle: Duration::from_millis(650),
+            middle: Duration::from_millis(700),
             long: Duration::from_millis(1_000),
             cpu_percent: 25,
             likely_zh: 0.985,
-            unlikely_zh: 0.8,
-            likely_en: 0.98,
+            unlikely_zh: 0.3,
+            likely_en: 0.983,
             unlikely_en: 0.95,
         }
     }

@@ -46,7 +46,7 @@ pub struct UtteranceRules {
 }
 
 /// A person who goes on this soon after an utterance has ended had not finished.
-const WENT_ON: Duration = Duration::from_secs(1);
+const WENT_ON: Duration = Duration::from_secs(2);
 
 /// Voice activity detection for one device.
 pub struct VadActor {
@@ -56,8 +56,8 @@ pub struct VadActor {
     utterance_lane: usize,
     settings: HearingSettings,
     turn_detection: Option<TurnDetection>,
-    /// When the last utterance ended, and after how much silence, until something is spoken.
-    ended: Option<(Instant, Duration)>,
+    /// Last utterance, until something is spoken or [`WENT_ON`] has passed.
+    ended: Option<EndedUtterance>,
     detector: UtteranceDetector,
     mode: Option<ListenMode>,
     open: Option<Utterance>,
@@ -65,6 +65,15 @@ pub struct VadActor {
     timeout: Option<SpawnHandle>,
     /// Number of `Forget` orders carried out.
     forgets: u64,
+}
+
+/// An utterance after which the person may go on.
+struct EndedUtterance {
+    at: Instant,
+    /// Silence that ended it.
+    silence: Duration,
+    /// For the turn detector, if they go on.
+    recent: Option<RecentSpeech>,
 }
 
 /// An utterance that is being spoken.
@@ -125,8 +134,8 @@ impl VadActor {
         }
         while let Some(judged) = self.detector.classify() {
             if let Some(Endpoint::Started { ago }) = judged.endpoint {
-                self.went_on(ago);
-                self.open_utterance();
+                let before = self.went_on(ago);
+                self.open_utterance(before);
                 self.schedule_timeout(ctx);
             }
             if let Some(utterance) = &mut self.open {
@@ -135,7 +144,7 @@ impl VadActor {
             match judged.endpoint {
                 Some(Endpoint::Paused { look }) => self.look(look, ctx),
                 Some(Endpoint::Resumed { after }) => self.resumed(after),
-                Some(Endpoint::Ended) => self.end(),
+                Some(Endpoint::Ended) => self.end(ctx),
                 Some(Endpoint::Started { .. }) | None => {}
             }
         }
@@ -179,7 +188,7 @@ impl VadActor {
         }
         if silence >= window {
             self.detector.end();
-            return self.end();
+            return self.end(ctx);
         }
         self.schedule_timeout(ctx);
     }
@@ -195,15 +204,14 @@ impl VadActor {
         }
     }
 
-    /// Learns from a pause that was taken for the end of a turn. Speech has started this long ago.
-    fn went_on(&mut self, ago: Duration) {
-        let Some((ended, silence)) = self.ended.take() else { return };
-        let gap = ended.elapsed().saturating_sub(ago);
-        if let Some(detection) = &mut self.turn_detection
-            && gap < WENT_ON
-        {
-            detection.resumed(silence + gap);
-        }
+    /// Learns from a pause that was taken for the end of a turn, and returns what was said before it. Speech has
+    /// started this long ago.
+    fn went_on(&mut self, ago: Duration) -> Option<RecentSpeech> {
+        let ended = self.ended.take()?;
+        let gap = ended.at.elapsed().saturating_sub(ago);
+        let detection = self.turn_detection.as_mut().filter(|_| gap < WENT_ON)?;
+        detection.resumed(ended.silence + gap);
+        ended.recent
     }
 
     /// Decodes a packet and appends its samples. A packet that does not decode is counted and
@@ -223,7 +231,8 @@ impl VadActor {
         true
     }
 
-    fn open_utterance(&mut self) {
+    /// Opens an utterance; `before` is what the person said before it in the same turn.
+    fn open_utterance(&mut self, before: Option<RecentSpeech>) {
         let turn = self.turns.next();
         let (audio, receiver) = utterance_channel::channel(self.utterance_lane);
         let forgets = self.forgets;
@@ -235,18 +244,22 @@ impl VadActor {
             last_packet: Instant::now(),
             sent: Duration::ZERO,
             dropped: 0,
-            recent: self.turn_detection.as_ref().map(|_| RecentSpeech::default()),
+            recent: self.turn_detection.as_ref().map(|_| before.unwrap_or_default()),
             resumed: 0,
             window: self.settings.silence,
         });
     }
 
-    fn end(&mut self) {
+    fn end(&mut self, ctx: &mut Context<Self>) {
         let Some(utterance) = self.open.take() else { return };
         if utterance.dropped > 0 {
             tracing::warn!(turn = %utterance.turn.id, pieces = utterance.dropped, "utterance has gaps: the recogniser is too slow");
         }
-        self.ended = Some((Instant::now(), utterance.window));
+        let Utterance { window: silence, recent, .. } = utterance;
+        self.ended = Some(EndedUtterance { at: Instant::now(), silence, recent });
+        ctx.run_later(WENT_ON, |act, _| {
+            act.ended.take_if(|ended| ended.at.elapsed() >= WENT_ON);
+        });
         self.outputs.ended.do_send(SpeechEnded { turn: utterance.turn.id });
     }
 
@@ -263,7 +276,7 @@ impl VadActor {
         self.mode = Some(mode);
         if mode == ListenMode::Manual {
             self.forget();
-            self.open_utterance();
+            self.open_utterance(None);
         } else if self.open.is_none() {
             self.detector.forget();
         } else {
@@ -282,7 +295,7 @@ impl VadActor {
         let left = self.detector.window().saturating_sub(utterance.last_packet.elapsed());
         if left.is_zero() {
             self.detector.end();
-            return self.end();
+            return self.end(ctx);
         }
         self.timeout = Some(ctx.run_later(left, |act, ctx| {
             act.timeout = None;
@@ -330,7 +343,8 @@ impl StreamHandler<UplinkItem> for VadActor {
             UplinkItem::Packet(opus) => self.packet(&opus, ctx),
             UplinkItem::ListenStart(mode) => self.listen(mode, ctx),
             UplinkItem::ListenStop => {
-                self.end();
+                self.end(ctx);
+                self.ended = None;
                 self.detector.close();
                 self.mode = None;
             }

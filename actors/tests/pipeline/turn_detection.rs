@@ -6,9 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use hearken_actors::admission::cores;
 use hearken_actors::ports::TurnDetector;
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{AsrAct, TestPipeline, sound};
+use hearken_actors::testkit::{AsrAct, LlmAct, TestPipeline, sound};
+
+use tokio::time::Instant;
 
 use crate::{listening, listening_with, ms, next_turn_works};
 
@@ -49,11 +52,15 @@ fn detect(ring: &TestPipeline, judgements: &[Option<f32>]) -> Arc<Scripted> {
 
 /// Says something, is silent for two seconds, and returns how much silence ended the turn.
 async fn waited(ring: &mut TestPipeline) -> Duration {
+    waited_for(ring, 2_000).await
+}
+
+async fn waited_for(ring: &mut TestPipeline, silence: u64) -> Duration {
     ring.forget();
     ring.script.hears(AsrAct::Text("hello there", Duration::ZERO));
     ring.stream(sound::voice(1_000)).await;
     let silent = ring.now();
-    ring.stream(sound::silence(2_000)).await;
+    ring.stream(sound::silence(silence)).await;
     ring.until("stt").await;
     let told = ring.log.iter().find(|down| down.what.name() == "stt");
     told.expect("it was just waited for").at - silent
@@ -70,15 +77,15 @@ async fn what_is_likely_over_is_answered_soon_and_what_is_not_late() {
     for (judgements, expected) in [
         // The judgement comes 40 ms after the silence was looked at, at 300 ms: the turn ends at once.
         (&[LIKELY][..], 340),
-        (&[UNSURE], 650),
+        (&[UNSURE], 700),
         (&[UNLIKELY], 1_000),
         // The second look, at 500 ms, changes the choice.
         (&[UNSURE, LIKELY], 540),
-        (&[UNLIKELY, UNSURE], 650),
+        (&[UNLIKELY, UNSURE], 700),
         (&[UNSURE, UNLIKELY], 1_000),
         // Nothing is said: silence alone decides.
         (&[], 700),
-        (&[None, UNSURE], 650),
+        (&[None, UNSURE], 700),
     ] {
         let mut ring = listening("auto").await;
         let detector = detect(&ring, judgements);
@@ -132,11 +139,25 @@ async fn a_judgement_of_a_silence_that_is_over_chooses_nothing() {
 }
 
 #[actix::test]
-async fn without_a_model_in_the_configuration_or_with_much_to_do_silence_alone_decides() {
+async fn without_a_detector_silence_alone_decides() {
     let mut settings = PipelineSettings::default();
     settings.hearing.silence = ms(900);
     let mut ring = listening_with(settings, "auto").await;
     about(waited(&mut ring).await, 900);
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn while_the_server_is_strained_nothing_is_judged() {
+    let mut ring = listening("auto").await;
+    let begun = Instant::now();
+    let all_cores = move || begun.elapsed() * u32::try_from(cores()).unwrap_or(1);
+    let governing = actix::spawn(ring.admission().clone().govern(all_cores, Vec::new));
+    ring.pass(ms(2_000)).await;
+    let detector = detect(&ring, &[LIKELY]);
+    about(waited(&mut ring).await, 700);
+    assert_eq!(lock(&detector.asked).len(), 0);
+    governing.abort();
     ring.hang_up().await;
 }
 
@@ -185,5 +206,29 @@ async fn nine_turns_after_a_silent_detector_are_as_the_first() {
         about(waited(&mut ring).await, 340);
         ring.until("tts/stop").await;
     }
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn who_goes_on_after_an_early_end_is_judged_by_all_that_they_said() {
+    let mut ring = listening("auto").await;
+    let detector = detect(&ring, &[LIKELY, UNSURE, UNSURE]);
+    // The model thinks for long: nothing is spoken when the person goes on.
+    ring.script.thinks(LlmAct::Write(vec!["Yes."], ms(60_000)));
+    waited_for(&mut ring, 720).await;
+    waited(&mut ring).await;
+    let asked = lock(&detector.asked).clone();
+    let [first, second, _] = asked[..] else { panic!("{asked:?}") };
+    // Another second of voice, its pre-roll, and the silences that were part of both.
+    assert!(second > first + 20_000, "{asked:?}");
+    // Who begins anew later is judged by that alone.
+    detect(&ring, &[]);
+    ring.until("tts/stop").await;
+    crate::start(&ring, "auto");
+    ring.stream(sound::silence(2_400)).await;
+    let detector = detect(&ring, &[UNSURE]);
+    waited(&mut ring).await;
+    let third = lock(&detector.asked)[0];
+    assert!(third < first + 8_000, "{third}, {first}: its pre-roll alone is more");
     ring.hang_up().await;
 }

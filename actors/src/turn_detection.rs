@@ -56,7 +56,7 @@ impl Default for TurnDetectionSettings {
             short: Duration::from_millis(300),
             middle: Duration::from_millis(700),
             long: Duration::from_millis(1_000),
-            cpu_percent: 25,
+            cpu_percent: 3,
             likely_zh: 0.985,
             unlikely_zh: 0.3,
             likely_en: 0.983,

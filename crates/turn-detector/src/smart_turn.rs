@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use hearken_base::priority::lower_priority;
-use rten::{Model, ModelOptions, NodeId, RunOptions, ThreadPool};
+use rten::{Model, NodeId, RunOptions, ThreadPool};
 use rten_tensor::NdTensor;
 use rten_tensor::prelude::*;
 
@@ -28,7 +28,7 @@ impl SmartTurn {
     /// Fails if the file cannot be read or is another model; the message names it.
     pub fn load(file: &Path) -> anyhow::Result<Self> {
         let name = file.display();
-        let model = ModelOptions::with_all_ops().prepack_weights(true).load_file(file);
+        let model = Model::load_file(file);
         let model = model.with_context(|| format!("cannot load the turn detector {name}"))?;
         let ([input], [output]) = (model.input_ids(), model.output_ids()) else {
             bail!("{name} is no turn detector: it has not one input and one output");

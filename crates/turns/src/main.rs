@@ -20,7 +20,7 @@ const EXAMPLES: &str = "Examples:
 
 /// Measures turn-taking on recorded speech, in virtual time.
 #[derive(Parser)]
-#[command(name = "scripts/turns", after_help = EXAMPLES)]
+#[command(name = "scripts/turns", bin_name = "scripts/turns", after_help = EXAMPLES)]
 struct Args {
     #[command(subcommand)]
     command: Command,

@@ -56,7 +56,7 @@ pub struct VadActor {
     utterance_lane: usize,
     settings: HearingSettings,
     turn_detection: Option<TurnDetection>,
-    /// Last utterance, until something is spoken or [`WENT_ON`] has passed.
+    /// Last utterance, for turn detection, until something is spoken or [`WENT_ON`] has passed.
     ended: Option<EndedUtterance>,
     detector: UtteranceDetector,
     mode: Option<ListenMode>,
@@ -255,11 +255,13 @@ impl VadActor {
         if utterance.dropped > 0 {
             tracing::warn!(turn = %utterance.turn.id, pieces = utterance.dropped, "utterance has gaps: the recogniser is too slow");
         }
-        let Utterance { window: silence, recent, .. } = utterance;
-        self.ended = Some(EndedUtterance { at: Instant::now(), silence, recent });
-        ctx.run_later(WENT_ON, |act, _| {
-            act.ended.take_if(|ended| ended.at.elapsed() >= WENT_ON);
-        });
+        if self.turn_detection.is_some() {
+            let Utterance { window: silence, recent, .. } = utterance;
+            self.ended = Some(EndedUtterance { at: Instant::now(), silence, recent });
+            ctx.run_later(WENT_ON, |act, _| {
+                act.ended.take_if(|ended| ended.at.elapsed() >= WENT_ON);
+            });
+        }
         self.outputs.ended.do_send(SpeechEnded { turn: utterance.turn.id });
     }
 

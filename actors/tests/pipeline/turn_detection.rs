@@ -42,10 +42,18 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("nobody panics with it")
 }
 
-/// Gives the server this detector, which takes 40 ms.
+/// Gives the server a detector that judges so, each time within 40 ms.
 fn detect(ring: &TestPipeline, judgements: &[Option<f32>]) -> Arc<Scripted> {
+    detect_within(ring, ms(40), judgements)
+}
+
+fn detect_within(
+    ring: &TestPipeline,
+    takes: Duration,
+    judgements: &[Option<f32>],
+) -> Arc<Scripted> {
     let judgements = Mutex::new(judgements.iter().copied().collect());
-    let detector = Arc::new(Scripted { judgements, takes: ms(40), ..Scripted::default() });
+    let detector = Arc::new(Scripted { judgements, takes, ..Scripted::default() });
     *lock(&ring.script.turn_detector) = Some(detector.clone());
     detector
 }
@@ -129,9 +137,7 @@ async fn who_goes_on_in_time_is_not_answered_and_the_next_silence_is_judged_anew
 async fn a_judgement_of_a_silence_that_is_over_chooses_nothing() {
     let mut ring = listening("auto").await;
     // It comes when the person has gone on for 60 ms, who then is silent for long.
-    let judgements = Mutex::new([LIKELY].into());
-    let slow = Arc::new(Scripted { judgements, takes: ms(160), ..Scripted::default() });
-    *lock(&ring.script.turn_detector) = Some(slow);
+    detect_within(&ring, ms(160), &[LIKELY]);
     ring.stream(sound::voice(1_000)).await;
     ring.stream(sound::silence(360)).await;
     about(waited(&mut ring).await, 700);

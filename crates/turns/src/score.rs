@@ -62,16 +62,6 @@ impl Tally {
         }
     }
 
-    /// Adds what another part of the recordings gave.
-    pub fn join(&mut self, other: Self) {
-        self.holds += other.holds;
-        self.cut += other.cut;
-        self.missed += other.missed;
-        self.in_speech += other.in_speech;
-        self.waits.extend(other.waits);
-        self.waits.sort();
-    }
-
     /// Returns the share of holds that were cut off.
     pub fn cut_rate(&self) -> Option<f64> {
         (self.holds > 0).then(|| self.cut as f64 / self.holds as f64)

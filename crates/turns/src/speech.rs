@@ -49,7 +49,7 @@ fn read_ogg(file: &Path) -> anyhow::Result<Vec<i16>> {
     Ok(samples)
 }
 
-/// Cuts the recording at the end of its speech, or shortly after it, and appends this much of the room's noise.
+/// Appends this much of the room's noise to the recording.
 pub fn with_room_behind(sound: &mut Vec<i16>, length: Duration) {
     let room = room(sound);
     append_room(sound, &room, length);

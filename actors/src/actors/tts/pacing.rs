@@ -137,8 +137,9 @@ impl Pacing {
             let Some(step) = next else { break };
             gathered += packets(&step);
             done = complete(&step);
-            if let (Some(first), true) = (self.first_sentence, gathered > 0) {
-                self.first_sentence = None;
+            if gathered > 0
+                && let Some(first) = self.first_sentence.take()
+            {
                 actor_metrics().voice.record(self.now().saturating_sub(first));
             }
             self.waiting.push_back(step);

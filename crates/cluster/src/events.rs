@@ -21,6 +21,7 @@ use jiff::Timestamp;
 use redis::Pipeline;
 use redis::streams::{StreamId, StreamRangeReply};
 use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::time::Instant;
 
 use super::local::LocalBus;
 use super::shared::{RedisUnavailable, Shared, Subscriber};
@@ -198,8 +199,22 @@ struct Reader {
 #[derive(Debug, Clone, Copy)]
 struct ReadTo {
     id: EntryId,
-    /// Set where the clock of this instance stands in for an entry, because Redis was lost.
-    guessed: bool,
+    /// When the clock of this instance was taken for an entry, because Redis was lost.
+    guessed: Option<Instant>,
+}
+
+impl ReadTo {
+    /// Compares it with the last entry of its stream, at this time by the clock of Redis.
+    fn compare(&mut self, last: EntryId, now: Duration) {
+        if let Some(guessed) = self.guessed {
+            // The clock of Redis may differ from ours, and either may have been set since.
+            let then = now.saturating_sub(guessed.elapsed()).as_millis();
+            let then = EntryId(u64::try_from(then).unwrap_or(u64::MAX), 0);
+            self.id = self.id.min(then).min(last);
+        } else if last < self.id {
+            self.id = EntryId::FIRST;
+        }
+    }
 }
 
 /// Id of a stream's entry: milliseconds since 1970, and a number within them.
@@ -276,14 +291,15 @@ impl Reader {
     async fn compare(&mut self) -> Result<(), RedisUnavailable> {
         let (name, key) = (uuid::Uuid::new_v4().to_string(), self.bus.0.shared.key("data"));
         let mut pipe = redis::pipe();
-        pipe.cmd("SET").arg(&key).arg(name).arg("NX").ignore().get(&key);
+        pipe.cmd("SET").arg(&key).arg(name).arg("NX").ignore().get(&key).cmd("TIME");
         let pipe = &pipe;
         let asking = |mut redis| async move { pipe.query_async(&mut redis).await };
-        let (data,): (String,) = self.bus.0.shared.run(asking).await?;
+        let (data, (seconds, micros)): (String, (u64, u64)) = self.bus.0.shared.run(asking).await?;
+        let now = Duration::from_secs(seconds) + Duration::from_micros(micros);
         let before = self.data.replace(data);
         if before.is_some() && before != self.data {
             tracing::warn!("redis came back without its data");
-            for read in self.read_to.values_mut().filter(|read| !read.guessed) {
+            for read in self.read_to.values_mut().filter(|read| read.guessed.is_none()) {
                 read.id = EntryId::FIRST;
             }
         }
@@ -298,19 +314,12 @@ impl Reader {
             let last: Vec<StreamRangeReply> = self.bus.0.shared.run(asking).await?;
             for (session, last) in sessions.iter().zip(last) {
                 let last = last.ids.first().and_then(|entry| EntryId::parse(&entry.id));
-                self.compare_one(session, last.unwrap_or(EntryId::FIRST));
+                if let Some(read) = self.read_to.get_mut(session) {
+                    read.compare(last.unwrap_or(EntryId::FIRST), now);
+                }
             }
         }
         Ok(())
-    }
-
-    fn compare_one(&mut self, session: &SessionId, last: EntryId) {
-        let Some(read) = self.read_to.get_mut(session) else { return };
-        if last >= read.id {
-            return;
-        }
-        // Where it was guessed, the clock of Redis is behind ours.
-        read.id = if read.guessed { last } else { EntryId::FIRST };
     }
 
     /// Sends the queued events to Redis, after it was lost.
@@ -403,7 +412,7 @@ impl Reader {
         }
         let last = entries.last().and_then(|entry| EntryId::parse(&entry.id));
         if let Some(id) = last.or_else(|| (!known).then_some(EntryId::FIRST)) {
-            self.read_to.insert(session, ReadTo { id, guessed: false });
+            self.read_to.insert(session, ReadTo { id, guessed: None });
         }
     }
 
@@ -411,10 +420,54 @@ impl Reader {
     /// the events that other instances publish from now on.
     fn read_later(&mut self, sessions: Vec<SessionId>) {
         let now = u64::try_from(Timestamp::now().as_millisecond()).unwrap_or_default();
-        let now = ReadTo { id: EntryId(now, 0), guessed: true };
+        let now = ReadTo { id: EntryId(now, 0), guessed: Some(Instant::now()) };
         for session in sessions {
             self.read_to.entry(session.clone()).or_insert(now);
             self.bus.announced().sessions.insert(session);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR_MS: u64 = 3_600_000;
+    /// When a watch began by the clock of this instance, in milliseconds since 1970.
+    const BEGAN: u64 = 1_000 * HOUR_MS;
+
+    /// Returns from where on Redis is read 9 s after a watch began without it, if its clock shows this time and its
+    /// last entry is that.
+    async fn read_from(redis_ms: u64, last: u64) -> EntryId {
+        let mut read = ReadTo { id: EntryId(BEGAN, 0), guessed: Some(Instant::now()) };
+        tokio::time::advance(Duration::from_secs(9)).await;
+        read.compare(EntryId(last, 0), Duration::from_millis(redis_ms));
+        read.id
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_told_since_a_watch_began_without_redis_is_read_whatever_the_clocks_show() {
+        let now = BEGAN + 9_000;
+        for (redis_ms, last, expected) in [
+            // Both clocks agree: all since the watch began.
+            (now, now - 5, BEGAN),
+            // That of Redis is behind, or was set back with ours: an entry of 5 s ago is new.
+            (now - HOUR_MS, now - HOUR_MS - 5_000, BEGAN - HOUR_MS),
+            // It is ahead, or was set forward with ours: an entry of before that is new.
+            (now + HOUR_MS, BEGAN + 1_000, BEGAN),
+            // Nothing is new.
+            (now, BEGAN - 7, BEGAN - 7),
+        ] {
+            assert_eq!(read_from(redis_ms, last).await, EntryId(expected, 0), "{redis_ms} {last}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_ends_before_what_was_read_is_read_from_its_beginning() {
+        for (last, expected) in [(5, EntryId(5, 3)), (6, EntryId(5, 3)), (4, EntryId::FIRST)] {
+            let mut read = ReadTo { id: EntryId(5, 3), guessed: None };
+            read.compare(EntryId(last, 3), Duration::ZERO);
+            assert_eq!(read.id, expected);
         }
     }
 }

@@ -107,6 +107,11 @@ impl Data {
                 self.set(key, text, None);
                 Reply::Status("OK")
             }
+            ("TIME", _) => {
+                let now = Timestamp::now().as_microsecond();
+                let parts = [now / 1_000_000, now % 1_000_000];
+                Reply::Array(parts.map(|part| Reply::bulk(&part.to_string())).to_vec())
+            }
             ("GET", [key]) => Reply::Bulk(self.text(key).map(str::to_owned)),
             ("XREVRANGE", [key, ..]) => self.last(key),
             ("XRANGE", [key, from, _, rest @ ..]) => {

@@ -14,6 +14,7 @@ pub mod dialogue;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 pub mod gateway;
+pub mod interruption;
 mod lifetime;
 pub mod metrics;
 pub mod paced_log;
@@ -21,6 +22,7 @@ pub mod ports;
 pub mod reloadable;
 pub mod settings;
 pub mod slots;
+pub mod speculation;
 pub mod tasks;
 #[cfg(feature = "testkit")]
 pub mod testkit;

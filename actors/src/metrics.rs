@@ -1,15 +1,17 @@
 //! Metrics of the actors: every name, its unit and its labels. Counting costs nothing if no
 //! recorder is installed. Not for logs, nor for exporting the metrics.
 
+mod turn_taking;
+
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram, Label, Unit, counter, gauge, histogram};
 
+use self::turn_taking::TurnTaking;
 use crate::dialogue::TurnEnd;
 use crate::ports::{ProviderErrorKind, Usage};
-use crate::turn_detection::Judgements;
 
 /// Names of the histograms in seconds.
 pub const SECONDS: [&str; 6] = [
@@ -57,7 +59,7 @@ pub(crate) struct ActorMetrics {
     pub(crate) underruns: Counter,
     pub(crate) socket_stalls: Counter,
     pub(crate) turns: Turns,
-    pub(crate) turn_detection: Judgements,
+    pub(crate) turn_taking: TurnTaking,
     pub(crate) unstored: Counter,
     pub(crate) running_turns: Gauge,
     pub(crate) turn_limit: Gauge,
@@ -191,7 +193,7 @@ impl ActorMetrics {
                 refused: turns("refused"),
                 failed: turns("failed"),
             },
-            turn_detection: Judgements::new(),
+            turn_taking: TurnTaking::new(),
             unstored: counter!("hearken_text_sessions_unstored_total"),
             running_turns: gauge!("hearken_turns_running"),
             turn_limit: gauge!("hearken_turns_limit"),

@@ -13,6 +13,8 @@ use serde::{Deserialize, Serialize};
 use crate::admission::AdmissionSettings;
 use crate::dialogue::phrases::Language;
 use crate::dialogue::{DialogueSettings, Phrases};
+use crate::interruption::InterruptionSettings;
+use crate::speculation::SpeculationSettings;
 use crate::tools::ToolSettings;
 use crate::turn_detection::TurnDetectionSettings;
 
@@ -27,6 +29,10 @@ pub struct PipelineSettings {
     pub hearing: HearingSettings,
     /// When a turn is over.
     pub turn_detection: TurnDetectionSettings,
+    /// Answers attempted before a turn is over.
+    pub speculation: SpeculationSettings,
+    /// Voice while a reply is played.
+    pub interruption: InterruptionSettings,
     /// Synthesis, encoding and pacing.
     pub speaking: SpeakingSettings,
     /// The model's instructions and the session's memory.

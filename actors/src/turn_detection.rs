@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hearken_proto::ids::DeviceId;
-use metrics::Counter;
 use serde::{Deserialize, Serialize};
 
 use crate::admission::Admission;
@@ -62,26 +61,6 @@ impl Default for TurnDetectionSettings {
             likely_en: 0.983,
             unlikely_en: 0.95,
         }
-    }
-}
-
-/// Counters of silences at which the turn detector was to be asked, by outcome.
-pub(crate) struct Judgements {
-    /// It judged in time.
-    pub(crate) judged: Counter,
-    /// It judged when the silence was over.
-    pub(crate) late: Counter,
-    /// It was busy, or the server strained.
-    pub(crate) skipped: Counter,
-}
-
-impl Judgements {
-    pub(crate) fn new() -> Self {
-        const NAME: &str = "hearken_turn_detections_total";
-        let text = "silences at which the turn detector was to be asked, by outcome";
-        metrics::describe_counter!(NAME, metrics::Unit::Count, text);
-        let of = |outcome| metrics::counter!(NAME, "outcome" => outcome);
-        Self { judged: of("judged"), late: of("late"), skipped: of("skipped") }
     }
 }
 

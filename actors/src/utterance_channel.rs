@@ -1,6 +1,9 @@
-//! Bounded channel that carries the audio of one utterance to the recogniser. Buffers that were
+//! Bounded channel that carries the audio of one utterance to the recogniser, and its pauses. Buffers that were
 //! read go back to the sender to be filled again, so that a long utterance needs no more memory
 //! than a short one. Not for the content of the audio.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
@@ -12,14 +15,23 @@ const SPARE: usize = 4;
 pub fn channel(bound: usize) -> (AudioSender, AudioReceiver) {
     let (pieces, filled) = mpsc::channel(bound);
     let (read, spare) = mpsc::channel(SPARE);
-    (AudioSender { pieces, spare }, AudioReceiver { filled, read, piece: Vec::new() })
+    let sender = AudioSender { pieces, spare, resumed: Arc::default() };
+    (sender, AudioReceiver { filled, read, piece: Vec::new() })
 }
 
 /// Sending half; dropped when the person has finished.
 #[derive(Debug)]
 pub struct AudioSender {
-    pieces: mpsc::Sender<Vec<i16>>,
+    pieces: mpsc::Sender<Item>,
     spare: mpsc::Receiver<Vec<i16>>,
+    /// Number of pauses that are over.
+    resumed: Arc<AtomicU32>,
+}
+
+#[derive(Debug)]
+enum Item {
+    Sound(Vec<i16>),
+    Pause(Pause),
 }
 
 impl AudioSender {
@@ -29,27 +41,69 @@ impl AudioSender {
         let mut piece = self.spare.try_recv().unwrap_or_default();
         piece.clear();
         piece.extend_from_slice(sound);
-        !matches!(self.pieces.try_send(piece), Err(TrySendError::Full(_)))
+        !matches!(self.pieces.try_send(Item::Sound(piece)), Err(TrySendError::Full(_)))
+    }
+
+    /// Tells that the person pauses after the audio that was sent, and may have finished. Not told if the channel is
+    /// full: the receiver has more to do then.
+    pub fn pause(&self) {
+        let (resumed, over) = (Arc::clone(&self.resumed), self.resumed.load(Ordering::Acquire));
+        self.pieces.try_send(Item::Pause(Pause { resumed, over })).unwrap_or_default();
+    }
+
+    /// Ends the pause: the audio that follows has voice again.
+    pub fn resume(&self) {
+        self.resumed.fetch_add(1, Ordering::Release);
     }
 }
 
 /// Receiving half.
 #[derive(Debug)]
 pub struct AudioReceiver {
-    filled: mpsc::Receiver<Vec<i16>>,
+    filled: mpsc::Receiver<Item>,
     read: mpsc::Sender<Vec<i16>>,
     piece: Vec<i16>,
 }
 
+/// What comes out of the channel.
+#[derive(Debug)]
+pub enum Piece<'a> {
+    /// More audio.
+    Sound(&'a [i16]),
+    /// The person pauses after the audio until now.
+    Pause(Pause),
+}
+
+/// A pause of the person who speaks.
+#[derive(Debug)]
+pub struct Pause {
+    resumed: Arc<AtomicU32>,
+    /// Number of pauses that were over when it began.
+    over: u32,
+}
+
+impl Pause {
+    /// Reports whether the person has not gone on since.
+    pub fn lasts(&self) -> bool {
+        self.resumed.load(Ordering::Acquire) == self.over
+    }
+}
+
 impl AudioReceiver {
-    /// Returns the next piece of audio, or `None` when the person has finished.
-    pub async fn recv(&mut self) -> Option<&[i16]> {
+    /// Returns what comes next, or `None` when the person has finished. Nothing is lost if it is dropped while it
+    /// waits.
+    pub async fn recv(&mut self) -> Option<Piece<'_>> {
         if self.piece.capacity() > 0 {
             // The buffer is freed if enough spare ones wait, or if the sender is gone.
             self.read.try_send(std::mem::take(&mut self.piece)).unwrap_or_default();
         }
-        self.piece = self.filled.recv().await?;
-        Some(&self.piece)
+        match self.filled.recv().await? {
+            Item::Sound(piece) => {
+                self.piece = piece;
+                Some(Piece::Sound(&self.piece))
+            }
+            Item::Pause(pause) => Some(Piece::Pause(pause)),
+        }
     }
 }
 
@@ -62,15 +116,36 @@ mod tests {
         let (mut sender, mut receiver) = channel(2);
         assert!(sender.send(&[1; 9]) && sender.send(&[2; 9]));
         assert!(!sender.send(&[3]), "the lane is full");
-        let first = receiver.recv().await.unwrap();
+        let Some(Piece::Sound(first)) = receiver.recv().await else { panic!("no sound") };
         assert_eq!(first, [1; 9]);
         let place = first.as_ptr();
-        assert_eq!(receiver.recv().await.unwrap(), [2; 9]);
+        let Some(Piece::Sound(second)) = receiver.recv().await else { panic!("no sound") };
+        assert_eq!(second, [2; 9]);
         assert!(sender.send(&[4; 5]));
         drop(sender);
-        let last = receiver.recv().await.unwrap();
+        let Some(Piece::Sound(last)) = receiver.recv().await else { panic!("no sound") };
         assert_eq!((last, last.as_ptr()), (&[4; 5][..], place));
-        assert_eq!(receiver.recv().await, None);
+        assert!(receiver.recv().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn a_pause_lasts_until_the_voice_comes_back() {
+        let (mut sender, mut receiver) = channel(3);
+        sender.pause();
+        assert!(sender.send(&[0]));
+        sender.pause();
+        assert!(!sender.send(&[0]), "pauses take room as sound does");
+        sender.pause();
+        let Some(Piece::Pause(first)) = receiver.recv().await else { panic!("no pause") };
+        assert!(matches!(receiver.recv().await, Some(Piece::Sound([0]))));
+        let Some(Piece::Pause(same)) = receiver.recv().await else { panic!("no pause") };
+        assert!(first.lasts() && same.lasts());
+        sender.resume();
+        sender.pause();
+        drop(sender);
+        let Some(Piece::Pause(second)) = receiver.recv().await else { panic!("no pause") };
+        assert_eq!([first.lasts(), same.lasts(), second.lasts()], [false, false, true]);
+        assert!(receiver.recv().await.is_none(), "what did not fit was not told");
     }
 
     #[tokio::test]

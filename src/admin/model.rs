@@ -63,4 +63,8 @@ impl Llm for ReloadableLlm {
     fn state(&self) -> ServiceState {
         self.model.load().state()
     }
+
+    fn price_per_million(&self) -> f64 {
+        self.model.load().price_per_million()
+    }
 }

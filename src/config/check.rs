@@ -23,6 +23,8 @@ pub fn check(config: &Config) -> Result<(), ConfigError> {
     speaking(config)?;
     hearing(config)?;
     turn_detection(config)?;
+    speculation(config)?;
+    within("interruption.resume_after_ms", in_ms(config.interruption.resume_after), 0, 30_000)?;
     device(config)?;
     http(config)?;
     gateway(config)?;
@@ -87,6 +89,15 @@ fn turn_detection(config: &Config) -> Result<(), ConfigError> {
     within("turn_detection.unlikely_zh", t.unlikely_zh, 0.0, t.likely_zh)?;
     within("turn_detection.likely_en", t.likely_en, 0.0, 1.0)?;
     within("turn_detection.unlikely_en", t.unlikely_en, 0.0, t.likely_en)
+}
+
+/// Checks the limits of answers attempted before a turn is over.
+fn speculation(config: &Config) -> Result<(), ConfigError> {
+    let s = &config.speculation;
+    within("speculation.tries", s.tries, 0, 20)?;
+    within("speculation.after_ms", in_ms(s.after), 100, 10_000)?;
+    within("speculation.max_speech_ms", in_ms(s.max_speech), 1_000, 60_000)?;
+    within("speculation.max_price_per_million", s.max_price_per_million, 0.0, 1e9)
 }
 
 /// Checks the timers of devices' connections.

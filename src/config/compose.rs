@@ -22,6 +22,8 @@ impl Config {
             device: self.device.clone(),
             hearing: self.hearing.clone(),
             turn_detection: self.turn_detection.clone(),
+            speculation: self.speculation.clone(),
+            interruption: self.interruption.clone(),
             speaking: self.speaking.clone(),
             dialogue: DialogueSettings {
                 max_tokens: self.llm.max_tokens,

@@ -29,7 +29,9 @@ use hearken_actors::admission::AdmissionSettings;
 use hearken_actors::chat::ChatSettings;
 use hearken_actors::dialogue::{DialogueSettings, Phrases};
 use hearken_actors::gateway::GatewaySettings;
+use hearken_actors::interruption::InterruptionSettings;
 use hearken_actors::settings::{DeviceSettings, HearingSettings, LaneSizes, SpeakingSettings};
+use hearken_actors::speculation::SpeculationSettings;
 use hearken_actors::turn_detection::TurnDetectionSettings;
 use hearken_cluster::RedisConfig;
 use hearken_providers::state::StateConfig;
@@ -90,6 +92,10 @@ pub struct Config {
     pub hearing: HearingSettings,
     /// When a turn is over.
     pub turn_detection: TurnDetectionSettings,
+    /// Answers attempted before a turn is over.
+    pub speculation: SpeculationSettings,
+    /// Voice while a reply is played.
+    pub interruption: InterruptionSettings,
     /// Format and pacing of the audio to devices.
     pub speaking: SpeakingSettings,
     /// Offering and calling of tools, and their servers.

@@ -1,46 +1,52 @@
 //! AsrActor: streams each utterance to the recogniser while it is spoken, and reports the
-//! transcript. Not for voice activity detection.
+//! transcript, and before that hypotheses of it. Not for voice activity detection.
+
+mod recognition;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use actix::fut::{ActorFutureExt as _, WrapFuture as _};
 use actix::{Actor, AsyncContext as _, Context, Handler, Recipient};
 use tokio_util::sync::CancellationToken;
 
-use crate::actors::messages::{OpenUtterance, RecognitionFailure, UtteranceRecognised};
+use self::recognition::{Listener, Recognition};
+use crate::actors::messages::{Hypothesis, OpenUtterance, UtteranceRecognised};
 use crate::admission::Admission;
-use crate::audio::pcm;
-use crate::audio::voice_detector::SAMPLE_RATE_HZ;
-use crate::ports::{Asr, AsrStream, ProviderError, Transcript, UtteranceSpec};
-use crate::utterance_channel::AudioReceiver;
+use crate::dialogue::Turn;
+use crate::ports::{Asr, Transcript};
+use crate::speculation::SpeculationSettings;
 
-/// Shortest utterance that is recognised. A shorter one holds no word: a press of the button, an
-/// empty recording.
-const MIN_UTTERANCE: Duration = Duration::from_millis(150);
+/// Recipients of the actor's messages.
+pub struct AsrOutputs {
+    /// Recipient of outcomes: the `SessionActor`.
+    pub recognised: Recipient<UtteranceRecognised>,
+    /// Recipient of hypotheses: the `SessionActor`.
+    pub hypotheses: Recipient<Hypothesis>,
+}
 
 /// Speech recognition of one device's utterances.
 pub struct AsrActor {
     connection: CancellationToken,
     asr: Arc<dyn Asr>,
     admission: Admission,
-    recognised: Recipient<UtteranceRecognised>,
+    outputs: AsrOutputs,
+    speculation: SpeculationSettings,
     /// Cancelled once the outcome of the last utterance was reported, or is not wanted any more.
     reported: CancellationToken,
 }
 
 impl AsrActor {
-    /// Creates an actor that reports outcomes to `heard`, as `Busy` where `admission` does not
-    /// admit the turn.
+    /// Creates an actor that reports outcomes, as `Busy` where `admission` does not admit the turn.
     pub fn new(
         connection: CancellationToken,
         asr: Arc<dyn Asr>,
         admission: Admission,
-        recognised: Recipient<UtteranceRecognised>,
+        outputs: AsrOutputs,
+        speculation: SpeculationSettings,
     ) -> Self {
         let reported = CancellationToken::new();
         reported.cancel();
-        Self { connection, asr, admission, recognised, reported }
+        Self { connection, asr, admission, outputs, speculation, reported }
     }
 }
 
@@ -62,16 +68,21 @@ impl Handler<OpenUtterance> for AsrActor {
 
     fn handle(&mut self, message: OpenUtterance, ctx: &mut Self::Context) {
         let OpenUtterance { turn, audio } = message;
-        let (asr, admission) = (Arc::clone(&self.asr), self.admission.clone());
         let reported = CancellationToken::new();
         let before = std::mem::replace(&mut self.reported, reported.clone());
+        let listener = TurnListener {
+            turn: turn.clone(),
+            admission: self.admission.clone(),
+            before: before.clone(),
+            hypotheses: self.outputs.hypotheses.clone(),
+        };
+        let recognition =
+            Recognition::new(Arc::clone(&self.asr), listener, self.speculation.clone());
         let work = async move {
             // A busy recogniser may finish a short utterance before a long one: outcomes are
             // reported in the order of the utterances.
             let in_order = async {
-                let outcome =
-                    recognise(asr, audio, || !turn.is_live() || turn.acquire_permit(&admission))
-                        .await;
+                let outcome = recognition.run(audio).await;
                 before.cancelled().await;
                 outcome
             };
@@ -84,50 +95,35 @@ impl Handler<OpenUtterance> for AsrActor {
         };
         ctx.spawn(work.into_actor(self).map(move |recognised, act, _| {
             if let Some(recognised) = recognised {
-                act.recognised.do_send(recognised);
+                act.outputs.recognised.do_send(recognised);
             }
             reported.cancel();
         }));
     }
 }
 
-/// Streams the utterance to the recogniser while it is spoken, and returns the transcript. An early
-/// failure of the recogniser is returned only when the person has finished, so that no apology
-/// interrupts them. A refusal by admission control is returned then too, without waiting for the
-/// transcript.
-async fn recognise(
-    asr: Arc<dyn Asr>,
-    mut audio: AudioReceiver,
-    may_enter: impl FnOnce() -> bool,
-) -> Result<Transcript, RecognitionFailure> {
-    let mut samples = 0;
-    let mut stream: Option<Result<Box<dyn AsrStream>, ProviderError>> = None;
-    let mut held = Vec::new();
-    while let Some(pcm) = audio.recv().await {
-        samples += pcm.len();
-        if stream.is_none() {
-            held.extend_from_slice(pcm);
-            if pcm::duration(samples, SAMPLE_RATE_HZ) < MIN_UTTERANCE {
-                continue;
-            }
-            let mut opened = asr.open(UtteranceSpec::default()).await;
-            if let Ok(open) = &mut opened
-                && let Err(error) = open.push(&held).await
-            {
-                opened = Err(error);
-            }
-            held = Vec::new();
-            stream = Some(opened);
-        } else if let Some(Ok(open)) = &mut stream
-            && let Err(error) = open.push(pcm).await
-        {
-            stream = Some(Err(error));
-        }
+/// Turn whose utterance is recognised.
+struct TurnListener {
+    turn: Turn,
+    admission: Admission,
+    /// Cancelled once the outcome of the utterance before it was reported.
+    before: CancellationToken,
+    hypotheses: Recipient<Hypothesis>,
+}
+
+impl Listener for TurnListener {
+    fn may_enter(&self) -> bool {
+        !self.turn.is_live() || self.turn.acquire_permit(&self.admission)
     }
-    let Some(opened) = stream else { return Ok(Transcript::default()) };
-    if !may_enter() {
-        return Err(RecognitionFailure::Busy);
+
+    fn may_speculate(&self) -> bool {
+        self.turn.is_live()
+            && self.before.is_cancelled()
+            && !self.admission.is_strained()
+            && self.turn.acquire_permit(&self.admission)
     }
-    let finished = async { opened?.finish().await };
-    finished.await.map_err(RecognitionFailure::Failed)
+
+    fn hypothesis(&self, transcript: Option<Transcript>) {
+        self.hypotheses.do_send(Hypothesis { turn: self.turn.clone(), transcript });
+    }
 }

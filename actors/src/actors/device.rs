@@ -3,6 +3,7 @@
 //! or vendors.
 
 mod activity_state;
+mod interruption;
 mod orders;
 mod playback;
 mod state;
@@ -181,8 +182,10 @@ impl Handler<SpeechStarted> for DeviceActor {
         }
         tracing::debug!(turn = %turn.id, "speech has started");
         self.state.last_voice = Instant::now();
-        self.barge_in(ctx);
-        self.live = Some(self.live_turn(turn, true));
+        if let Some(turn) = self.pause(turn) {
+            self.barge_in(ctx);
+            self.live = Some(self.live_turn(turn, true));
+        }
         self.count();
     }
 }
@@ -190,7 +193,7 @@ impl Handler<SpeechStarted> for DeviceActor {
 impl Handler<SpeechEnded> for DeviceActor {
     type Result = ();
 
-    fn handle(&mut self, ended: SpeechEnded, _: &mut Self::Context) {
+    fn handle(&mut self, ended: SpeechEnded, ctx: &mut Self::Context) {
         let _in = self.span.clone().entered();
         tracing::debug!(turn = %ended.turn, "speech has ended");
         self.state.last_voice = Instant::now();
@@ -198,6 +201,7 @@ impl Handler<SpeechEnded> for DeviceActor {
             live.hearing = false;
             live.heard_at = Some(Instant::now());
         }
+        self.interruption_spoken(ended.turn, ctx);
         self.count();
     }
 }
@@ -223,6 +227,9 @@ impl Handler<NothingRecognised> for DeviceActor {
 
     fn handle(&mut self, message: NothingRecognised, _: &mut Self::Context) {
         let _in = self.span.clone().entered();
+        if self.dismiss(message.turn) {
+            actor_metrics().turn_taking.interruptions.nothing.increment(1);
+        }
         if let Some(live) = self.live.take_if(|l| l.turn.id == message.turn) {
             live.turn.cut();
         }

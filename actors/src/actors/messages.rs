@@ -3,8 +3,9 @@
 //! delay control messages.
 //!
 //! ```text
-//! DeviceActor --UplinkItem--> VadActor -OpenUtterance-> AsrActor --UtteranceRecognised--> SessionActor
-//!      ^  \______StartTurn, PlaybackEnded___________________________________________/    |
+//! DeviceActor --UplinkItem--> VadActor -OpenUtterance-> AsrActor --Hypothesis, UtteranceRecognised--> SessionActor
+//!      ^ ^\______StartTurn, PlaybackEnded____________________________________________/|   |
+//!      | |__________________________________ Transcribed, NothingRecognised, Interrupted|   |
 //!      |________________________ PlaybackItem _____________ TtsActor <---StartSpeaking---|
 //!
 //! DeviceActor --DeviceToolMessage--> McpHostActor --DeviceOrder--> DeviceActor
@@ -83,6 +84,17 @@ pub struct UtteranceRecognised {
     pub outcome: Result<Transcript, RecognitionFailure>,
 }
 
+/// What the person has said, if they have finished with the pause that they make. AsrActor -> SessionActor, control, up to
+/// twice in each pause of an utterance in which an answer is attempted.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Hypothesis {
+    /// Turn of the utterance.
+    pub turn: Turn,
+    /// Words until now; `None` when the person goes on, and the words told before are void.
+    pub transcript: Option<Transcript>,
+}
+
 /// Reason why an utterance has no transcript.
 #[derive(Debug)]
 pub enum RecognitionFailure {
@@ -110,7 +122,19 @@ pub struct NothingRecognised {
     pub turn: TurnId,
 }
 
-/// Start of a turn that did not come from speech. DeviceActor -> SessionActor, control.
+/// Utterance that was recognised while the reply to another one is live, and may end it. SessionActor -> DeviceActor,
+/// control. If the reply is to end, its turn comes back as a [`StartTurn`].
+#[derive(Debug, Clone, Message)]
+#[rtype(result = "()")]
+pub struct Interrupted {
+    /// Turn of the utterance.
+    pub turn: Turn,
+    /// Input that it answers.
+    pub input: TurnInput,
+}
+
+/// Start of a turn that did not come from speech, or whose utterance has interrupted another. DeviceActor -> SessionActor,
+/// control.
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "()")]
 pub struct StartTurn {
@@ -192,6 +216,13 @@ pub enum PlaybackStep {
     SentenceBroken(String),
     /// The rest of the answer is abandoned: sentences that follow are not part of it.
     GivenUp,
+    /// Speech goes on after an interruption: all sentences but the first `from` follow once more.
+    Resumed {
+        /// Number of times that it has been resumed.
+        count: u32,
+        /// Number of sentences that are not repeated.
+        from: usize,
+    },
     /// Everything has been played.
     Stop,
 }

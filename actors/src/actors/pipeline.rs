@@ -11,13 +11,13 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::actors::asr::AsrActor;
+use crate::actors::asr::{AsrActor, AsrOutputs};
 use crate::actors::device::{
     DeviceActor, DeviceConnection, DeviceRules, LANE_RESERVE, PipelineHandles,
 };
 use crate::actors::mcp_host::McpHostActor;
 use crate::actors::messages::ToolsListed;
-use crate::actors::session::{SessionActor, SessionOutputs};
+use crate::actors::session::{SessionActor, SessionOutputs, SessionRules};
 use crate::actors::tts::{EncodeScheduler, PhraseAudioCache, SpeechSynthesis, TtsActor};
 use crate::actors::vad::{UtteranceRules, VadActor, VadOutputs};
 use crate::admission::Admission;
@@ -195,6 +195,7 @@ impl Pipeline {
         let rules = DeviceRules {
             device: settings.device.clone(),
             speaking: speaking.clone(),
+            interruption: settings.interruption.clone(),
             device_registry: self.device_registry.clone(),
             admission: self.admission.clone(),
         };
@@ -233,6 +234,7 @@ impl Pipeline {
         let outputs = SessionOutputs {
             transcribed: device.clone().recipient(),
             nothing_heard: device.clone().recipient(),
+            interrupted: device.clone().recipient(),
             speaking: tts.recipient(),
         };
         let own = DeviceSources {
@@ -241,26 +243,21 @@ impl Pipeline {
         };
         let dialogue = self.dialogue(device_id);
         let turn_detection = self.turn_detection(device_id, dialogue.spoken_language());
-        let session = SessionActor::new(
-            connection.clone(),
-            Arc::clone(&self.ports.llm),
-            self.toolbox(&own, others),
-            outputs,
-            settings.phrases.clone(),
-            lanes.sentences,
-            dialogue,
-        )
-        .start();
-        let (recogniser, heard) = (Arc::clone(&self.ports.asr), session.clone().recipient());
-        let asr =
-            AsrActor::new(connection.clone(), recogniser, self.admission.clone(), heard).start();
+        let rules = self.session_rules();
+        let (llm, toolbox) = (Arc::clone(&self.ports.llm), self.toolbox(&own, others));
+        let session =
+            SessionActor::new(connection.clone(), llm, toolbox, outputs, rules, dialogue).start();
+        let outputs = AsrOutputs {
+            recognised: session.clone().recipient(),
+            hypotheses: session.clone().recipient(),
+        };
+        let asr = self.recognition(connection, outputs);
         let outputs = VadOutputs {
             started: device.clone().recipient(),
             ended: device.clone().recipient(),
             utterances: asr.recipient(),
         };
-        let hearing = settings.hearing.clone();
-        let utterances = UtteranceRules { lane: lanes.utterance, hearing, turn_detection };
+        let utterances = self.utterance_rules(turn_detection);
         VadActor::new(from_socket, outputs, turns.clone(), utterances).start();
         let host = self.host(device, connection, device_id, own, session.clone().recipient());
         PipelineHandles {
@@ -270,6 +267,32 @@ impl Pipeline {
             said: host.recipient(),
             playback,
         }
+    }
+
+    fn session_rules(&self) -> SessionRules {
+        let settings = &self.settings;
+        SessionRules {
+            phrases: settings.phrases.clone(),
+            sentence_lane: settings.lanes.sentences,
+            max_price_per_million: settings.speculation.max_price_per_million,
+        }
+    }
+
+    fn utterance_rules(&self, turn_detection: Option<TurnDetection>) -> UtteranceRules {
+        let settings = &self.settings;
+        UtteranceRules {
+            lane: settings.lanes.utterance,
+            hearing: settings.hearing.clone(),
+            turn_detection,
+            attempt_after: settings.speculation.attempt_after(),
+        }
+    }
+
+    /// Starts the recognition of a connection's utterances.
+    fn recognition(&self, connection: &CancellationToken, outputs: AsrOutputs) -> Addr<AsrActor> {
+        let (recogniser, admission) = (Arc::clone(&self.ports.asr), self.admission.clone());
+        let speculation = self.settings.speculation.clone();
+        AsrActor::new(connection.clone(), recogniser, admission, outputs, speculation).start()
     }
 
     /// Returns what synthesis on this thread needs.

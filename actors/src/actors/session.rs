@@ -1,6 +1,8 @@
 //! SessionActor: one dialogue. Runs one turn at a time, in the order in which they began, and
 //! remembers the part of each answer that was played. Not for audio or sockets.
 
+mod attempt;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,9 +12,10 @@ use hearken_proto::ids::TurnId;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use self::attempt::Attempt;
 use crate::actors::messages::{
-    NothingRecognised, PlaybackEnded, RecognitionFailure, StartSpeaking, StartTurn, ToolsListed,
-    Transcribed, UtteranceRecognised,
+    Interrupted, NothingRecognised, PlaybackEnded, RecognitionFailure, StartSpeaking, StartTurn,
+    ToolsListed, Transcribed, UtteranceRecognised,
 };
 use crate::audio::playout::PlayedBack as HeardPart;
 use crate::dialogue::phrases::Language;
@@ -32,8 +35,20 @@ pub struct SessionOutputs {
     pub transcribed: Recipient<Transcribed>,
     /// Recipient of turns that have nothing to answer: the `DeviceActor`.
     pub nothing_heard: Recipient<NothingRecognised>,
+    /// Recipient of utterances that may end a reply: the `DeviceActor`.
+    pub interrupted: Recipient<Interrupted>,
     /// Recipient of turns to speak: the `TtsActor`.
     pub speaking: Recipient<StartSpeaking>,
+}
+
+/// Settings of a session's turns.
+pub struct SessionRules {
+    /// Fixed phrases.
+    pub phrases: Phrases,
+    /// Maximum number of sentences that wait for the TtsActor.
+    pub sentence_lane: usize,
+    /// Highest price of a million tokens at which answers are attempted before a turn is over.
+    pub max_price_per_million: f64,
 }
 
 /// Dialogue with one device.
@@ -42,8 +57,7 @@ pub struct SessionActor {
     llm: Arc<dyn Llm>,
     toolbox: Arc<Toolbox>,
     outputs: SessionOutputs,
-    phrases: Phrases,
-    sentence_lane: usize,
+    rules: SessionRules,
     dialogue: Dialogue,
     running: Option<Running>,
     /// Turn that begins when the running one has been committed to memory.
@@ -52,6 +66,8 @@ pub struct SessionActor {
     over: TurnId,
     /// Prefetch of the beginning of the next prompt, while it runs.
     prefetch: Option<SpawnHandle>,
+    /// Answer to words after which the person may go on; only while no turn is running.
+    attempt: Option<Attempt>,
 }
 
 /// Running turn; over when both its record and its playback have been reported.
@@ -68,8 +84,7 @@ impl SessionActor {
         llm: Arc<dyn Llm>,
         toolbox: Arc<Toolbox>,
         outputs: SessionOutputs,
-        phrases: Phrases,
-        sentence_lane: usize,
+        rules: SessionRules,
         dialogue: Dialogue,
     ) -> Self {
         Self {
@@ -77,13 +92,13 @@ impl SessionActor {
             llm,
             toolbox,
             outputs,
-            phrases,
-            sentence_lane,
+            rules,
             dialogue,
             running: None,
             next: None,
             over: TurnId(0),
             prefetch: None,
+            attempt: None,
         }
     }
 
@@ -116,22 +131,30 @@ impl SessionActor {
             ctx.run_later(CUT_DEADLINE, move |act, ctx| act.give_up(waited, ctx));
             return;
         }
+        if self.use_attempt(&start, ctx) {
+            return;
+        }
         let StartTurn { turn, input } = start;
         if is_of_its_own(&input) {
             self.drop_held_call();
-        }
-        let (sink, events) = mpsc::channel(self.sentence_lane);
-        if let TurnInput::Words(words) = &input {
-            self.dialogue.note_language(words);
         }
         if let TurnInput::Words(words) | TurnInput::Wake { word: words, .. } = &input {
             let text = words.clone();
             self.outputs.transcribed.do_send(Transcribed { turn: turn.clone(), text });
         }
+        self.running = Some(Running { turn: turn.clone(), record: None, heard: None });
+        self.run(turn, input, ctx);
+    }
+
+    /// Begins the work on a turn, and its speech.
+    fn run(&mut self, turn: Turn, input: TurnInput, ctx: &mut Context<Self>) -> SpawnHandle {
+        if let TurnInput::Words(words) = &input {
+            self.dialogue.note_language(words);
+        }
+        let (sink, events) = mpsc::channel(self.rules.sentence_lane);
         let language = self.dialogue.language();
         let speaking = StartSpeaking { turn: turn.clone(), events, language };
         self.outputs.speaking.do_send(speaking);
-        self.running = Some(Running { turn: turn.clone(), record: None, heard: None });
         let prompt = match &input {
             TurnInput::Words(words) | TurnInput::Resumed(words) => {
                 self.stop_prefetch(ctx);
@@ -140,7 +163,7 @@ impl SessionActor {
             _ => Default::default(),
         };
         let work = TurnRunner {
-            phrases: self.phrases.clone(),
+            phrases: self.rules.phrases.clone(),
             language,
             llm: Arc::clone(&self.llm),
             toolbox: Arc::clone(&self.toolbox),
@@ -151,10 +174,14 @@ impl SessionActor {
         };
         ctx.spawn(work.into_actor(self).map(|(turn, record), act, ctx| {
             act.recorded(&turn, record, ctx);
-        }));
+        }))
     }
 
     fn recorded(&mut self, turn: &Turn, record: TurnRecord, ctx: &mut Context<Self>) {
+        if let Some(attempt) = self.attempt.as_mut().filter(|a| a.turn.id == turn.id) {
+            attempt.record = Some(record);
+            return;
+        }
         actor_metrics().turns.count(&record.end);
         match &record.end {
             TurnEnd::Failed(error) => {
@@ -332,6 +359,7 @@ impl Handler<UtteranceRecognised> for SessionActor {
         if turn.is_continued() {
             return self.keep_words(turn, outcome);
         }
+        let interrupts = self.running.as_ref().is_some_and(|running| running.turn.is_live());
         let input = match outcome {
             Ok(transcript) => match spoken_words(&transcript) {
                 Some(words) => TurnInput::Words(words),
@@ -348,9 +376,16 @@ impl Handler<UtteranceRecognised> for SessionActor {
             Err(RecognitionFailure::Busy) => TurnInput::Busy,
             Err(RecognitionFailure::Failed(error)) => {
                 tracing::warn!(turn = %turn.id, %error, "recognition failed");
+                if interrupts {
+                    let nothing = NothingRecognised { turn: turn.id };
+                    return self.outputs.nothing_heard.do_send(nothing);
+                }
                 TurnInput::Unrecognised
             }
         };
+        if interrupts {
+            return self.outputs.interrupted.do_send(Interrupted { turn, input });
+        }
         self.begin(StartTurn { turn, input }, ctx);
     }
 }

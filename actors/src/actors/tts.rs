@@ -6,6 +6,7 @@
 mod encode_scheduler;
 mod pacing;
 mod phrase_audio_cache;
+mod sent_sentences;
 
 use std::sync::Arc;
 

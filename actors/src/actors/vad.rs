@@ -43,6 +43,8 @@ pub struct UtteranceRules {
     pub hearing: HearingSettings,
     /// What chooses the silence that ends one. Without it, that is `hearing.silence`.
     pub turn_detection: Option<TurnDetection>,
+    /// Length of silence after which an answer is attempted; without it, none is.
+    pub attempt_after: Option<Duration>,
 }
 
 /// A person who goes on this soon after an utterance has ended had not finished.
@@ -99,15 +101,19 @@ impl VadActor {
         turns: TurnFactory,
         rules: UtteranceRules,
     ) -> Self {
-        let UtteranceRules { lane: utterance_lane, hearing: settings, turn_detection } = rules;
+        let UtteranceRules { lane: utterance_lane, hearing: settings, .. } = rules;
+        let mut detector = UtteranceDetector::new(settings.clone());
+        if let Some(attempt_after) = rules.attempt_after {
+            detector.set_attempt_after(attempt_after);
+        }
         Self {
             lane: Some(lane),
             outputs,
             turns,
             utterance_lane,
-            detector: UtteranceDetector::new(settings.clone()),
+            detector,
             settings,
-            turn_detection,
+            turn_detection: rules.turn_detection,
             ended: None,
             mode: None,
             open: None,
@@ -138,15 +144,27 @@ impl VadActor {
                 self.open_utterance(before);
                 self.schedule_timeout(ctx);
             }
+            if let Some(Endpoint::Resumed { after }) = judged.endpoint {
+                self.resumed(after);
+            }
             if let Some(utterance) = &mut self.open {
                 utterance.send(self.detector.sound(&judged), longest);
             }
             match judged.endpoint {
-                Some(Endpoint::Paused { look }) => self.look(look, ctx),
-                Some(Endpoint::Resumed { after }) => self.resumed(after),
+                Some(Endpoint::Paused { look, attempt }) => self.paused(look, attempt, ctx),
                 Some(Endpoint::Ended) => self.end(ctx),
-                Some(Endpoint::Started { .. }) | None => {}
+                Some(Endpoint::Started { .. } | Endpoint::Resumed { .. }) | None => {}
             }
+        }
+    }
+
+    /// Tells the recogniser that the person pauses, or looks at the silence that lasts.
+    fn paused(&mut self, look: Option<usize>, attempt: bool, ctx: &mut Context<Self>) {
+        if let Some(utterance) = self.open.as_ref().filter(|_| attempt) {
+            utterance.audio.pause();
+        }
+        if let Some(look) = look {
+            self.look(look, ctx);
         }
     }
 
@@ -157,13 +175,13 @@ impl VadActor {
             return;
         };
         let Some(detector) = detection.detector() else {
-            return actor_metrics().turn_detection.skipped.increment(1);
+            return actor_metrics().turn_taking.judgements.skipped.increment(1);
         };
         let (speech, turn, resumed) = (recent.to_vec(), turn.id, *resumed);
         let judgement = async move { detector.judge(speech).await };
         ctx.spawn(judgement.into_actor(self).map(move |probability, act, ctx| match probability {
             Some(probability) => act.judged((turn, resumed, look), probability, ctx),
-            None => actor_metrics().turn_detection.skipped.increment(1),
+            None => actor_metrics().turn_taking.judgements.skipped.increment(1),
         }));
     }
 
@@ -176,11 +194,11 @@ impl VadActor {
     ) {
         let same = |u: &&Utterance| u.turn.id == turn && u.resumed == resumed;
         let Some(silence) = self.open.as_ref().filter(same).and(self.detector.silence()) else {
-            return actor_metrics().turn_detection.late.increment(1);
+            return actor_metrics().turn_taking.judgements.late.increment(1);
         };
         let Some(detection) = &self.turn_detection else { return };
         let window = detection.window(probability);
-        actor_metrics().turn_detection.judged.increment(1);
+        actor_metrics().turn_taking.judgements.judged.increment(1);
         tracing::debug!(%turn, look, probability, ?window, ?silence, "judged a silence");
         self.detector.choose_window(window);
         if let Some(utterance) = &mut self.open {
@@ -193,9 +211,10 @@ impl VadActor {
         self.schedule_timeout(ctx);
     }
 
-    /// Learns from a pause inside a turn.
+    /// Ends a pause inside a turn, and learns from it.
     fn resumed(&mut self, pause: Duration) {
         if let Some(utterance) = &mut self.open {
+            utterance.audio.resume();
             utterance.resumed += 1;
             utterance.window = self.settings.silence;
         }

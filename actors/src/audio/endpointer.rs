@@ -5,6 +5,7 @@
 //!   [`MAX_ONSET_PAUSE`] inside, speech has started;
 //! - **speaking**: after `silence` without voice, or `max_utterance` in all, it has ended. Another
 //!   length may be chosen for the silence that lasts; at each of [`LOOKS`] the caller is asked to.
+//!   Before that, after `attempt_after`, the caller is told that the person may have finished.
 //!
 //! Not for samples: the caller keeps the pre-roll. Not for choosing.
 
@@ -28,12 +29,14 @@ pub enum Endpoint {
         /// Time from the first voiced frame to now.
         ago: Duration,
     },
-    /// The person has been silent for the time of this look, and may or may not go on.
+    /// The person has been silent for some time, and may or may not go on.
     Paused {
-        /// Place in [`LOOKS`].
-        look: usize,
+        /// Place in [`LOOKS`], if it is time for a look.
+        look: Option<usize>,
+        /// True if it is time to attempt an answer.
+        attempt: bool,
     },
-    /// The person goes on after a silence that was looked at.
+    /// The person goes on after a silence that was told.
     Resumed {
         /// Length of the silence.
         after: Duration,
@@ -47,6 +50,7 @@ pub enum Endpoint {
 pub struct Endpointer {
     min_speech: Duration,
     silence: Duration,
+    attempt_after: Duration,
     max_utterance: Duration,
     state: State,
 }
@@ -74,7 +78,7 @@ impl Endpointer {
     /// Creates an endpointer in the quiet state.
     pub fn new(settings: &HearingSettings) -> Self {
         let &HearingSettings { min_speech, silence, max_utterance, .. } = settings;
-        Self { min_speech, silence, max_utterance, state: QUIET }
+        Self { min_speech, silence, attempt_after: Duration::MAX, max_utterance, state: QUIET }
     }
 
     /// Returns to the quiet state, whatever came before.
@@ -85,6 +89,11 @@ impl Endpointer {
     /// Sets the length of voice that is needed from now on before speech counts as started.
     pub fn set_min_speech(&mut self, min_speech: Duration) {
         self.min_speech = min_speech;
+    }
+
+    /// Sets the length of silence after which an answer is to be attempted; without it, none is.
+    pub fn set_attempt_after(&mut self, attempt_after: Duration) {
+        self.attempt_after = attempt_after;
     }
 
     /// Returns true while an utterance is open.
@@ -153,13 +162,14 @@ impl Endpointer {
                     self.state = QUIET;
                     return Some(Endpoint::Ended);
                 }
-                if voiced && before >= LOOKS[0] {
+                if voiced && before >= LOOKS[0].min(self.attempt_after) {
                     return Some(Endpoint::Resumed { after: before });
                 }
-                let look = *looks;
-                let due = LOOKS.get(look).is_some_and(|at| *silence >= *at);
+                let due = LOOKS.get(*looks).is_some_and(|at| *silence >= *at);
+                let look = due.then_some(*looks);
                 *looks += usize::from(due);
-                due.then_some(Endpoint::Paused { look })
+                let attempt = before < self.attempt_after && *silence >= self.attempt_after;
+                (due || attempt).then_some(Endpoint::Paused { look, attempt })
             }
         }
     }
@@ -229,9 +239,12 @@ mod tests {
             silence: Duration::from_millis(700),
             ..HearingSettings::default()
         });
+        endpointer.set_attempt_after(Duration::from_millis(200));
         push(&mut endpointer, "vvvvvvvv");
-        let look = |look| Endpoint::Paused { look };
-        assert_eq!(push_all(&mut endpointer, &".".repeat(30)), [(14, look(0)), (24, look(1))]);
+        let look = |look| Endpoint::Paused { look: Some(look), attempt: false };
+        let attempt = Endpoint::Paused { look: None, attempt: true };
+        let events = push_all(&mut endpointer, &".".repeat(30));
+        assert_eq!(events, [(9, attempt), (14, look(0)), (24, look(1))]);
         assert_eq!(endpointer.silence(), Some(Duration::from_millis(600)));
         endpointer.choose_window(Duration::from_millis(900));
         assert_eq!(push_all(&mut endpointer, &".".repeat(10)), []);
@@ -240,7 +253,7 @@ mod tests {
         let after = Duration::from_millis(800);
         assert_eq!(push_all(&mut endpointer, "v"), [(0, Endpoint::Resumed { after })]);
         assert_eq!(endpointer.window(), Duration::from_millis(700));
-        assert_eq!(push_all(&mut endpointer, &".".repeat(15)), [(14, look(0))]);
+        assert_eq!(push_all(&mut endpointer, &".".repeat(15)), [(9, attempt), (14, look(0))]);
         endpointer.choose_window(Duration::from_millis(400));
         assert_eq!(push_all(&mut endpointer, &".".repeat(20)), [(4, Endpoint::Ended)]);
         assert_eq!(endpointer.silence(), None);

@@ -17,6 +17,8 @@ pub struct Playout {
     sentences: Vec<Span>,
     /// Number of sentences that count as part of the answer; all if `None`.
     counted: Option<usize>,
+    /// Length that was played of the sentence that is to be sent again.
+    again: Duration,
 }
 
 /// Playback time of one sentence's audio.
@@ -25,6 +27,8 @@ struct Span {
     start: Duration,
     end: Duration,
     played_before_gap: Duration,
+    /// Length that was played when it was sent before.
+    again: Duration,
     complete: bool,
     broken: bool,
 }
@@ -64,6 +68,7 @@ impl Playout {
             end: Duration::ZERO,
             sentences: Vec::new(),
             counted: None,
+            again: Duration::ZERO,
         }
     }
 
@@ -81,9 +86,16 @@ impl Playout {
     /// Records that the next sentence begins and its packets follow.
     pub fn sentence_started(&mut self, now: Duration) {
         let start = self.end(now);
-        let played_before_gap = Duration::ZERO;
+        let (played_before_gap, again) = (Duration::ZERO, std::mem::take(&mut self.again));
         let (complete, broken) = (false, false);
-        self.sentences.push(Span { start, end: start, played_before_gap, complete, broken });
+        self.sentences.push(Span { start, end: start, played_before_gap, again, complete, broken });
+    }
+
+    /// Records that all sentences but the first `from` will be sent again, from their beginnings.
+    pub fn rewind(&mut self, from: usize, now: Duration) {
+        let heard = self.heard(now);
+        self.again = if heard.whole == from { heard.partial } else { Duration::ZERO };
+        self.sentences.truncate(from);
     }
 
     /// Records that no more packets of the sentence come, though it is not complete.
@@ -138,13 +150,13 @@ impl Playout {
         let broken = spans[..whole].iter().enumerate().filter(|(_, s)| s.broken);
         let broken = broken.map(|(i, span)| (i, span.length())).collect();
         let Some(span) = spans.get(whole) else {
-            return PlayedBack { whole, broken, ..PlayedBack::default() };
+            return PlayedBack { whole, broken, partial: self.again, ..PlayedBack::default() };
         };
         let played = now.min(span.end).saturating_sub(span.start);
         PlayedBack {
             whole,
             broken,
-            partial: span.played_before_gap + played,
+            partial: (span.played_before_gap + played).max(span.again),
             partial_of: (span.complete && !span.broken).then(|| span.length()),
         }
     }

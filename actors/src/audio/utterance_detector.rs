@@ -138,6 +138,11 @@ impl UtteranceDetector {
         self.endpointer.set_min_speech(if speaking { self.settings.barge_in } else { usual });
     }
 
+    /// Sets the length of silence after which an answer is to be attempted; without it, none is.
+    pub fn set_attempt_after(&mut self, attempt_after: Duration) {
+        self.endpointer.set_attempt_after(attempt_after);
+    }
+
     /// Returns how long the person has been silent in the open utterance.
     pub fn silence(&self) -> Option<Duration> {
         self.endpointer.silence()

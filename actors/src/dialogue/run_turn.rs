@@ -174,6 +174,11 @@ pub(crate) async fn answer(
             }
             return Ok(());
         }
+        // The person may go on speaking, and mean something else.
+        output.turn().confirmed().await;
+        if output.is_over() {
+            return Ok(());
+        }
         let until = *until.get_or_insert_with(|| Instant::now() + settings.turn_total);
         let calls = as_meant(said.calls, &offer, &prompt);
         let after = output.said();

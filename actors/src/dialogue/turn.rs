@@ -24,8 +24,12 @@ pub struct Turn {
     reply: CancellationToken,
     /// Playback progress of the turn.
     progress: Arc<watch::Sender<Option<PlaybackProgress>>>,
+    /// Whether its speech is to be sent.
+    playback: Arc<watch::Sender<PlaybackControl>>,
     /// Admission permit of the turn, from admission until the turn ends.
     permit: Arc<Mutex<Option<TurnPermit>>>,
+    /// Cancelled once it is certain that the person has finished. `None` if that was so from the beginning.
+    certain: Option<CancellationToken>,
 }
 
 /// Playback progress of a turn.
@@ -37,14 +41,57 @@ pub struct PlaybackProgress {
     pub began: Instant,
     /// Time when all sent audio will have been played.
     pub quiet_from: Instant,
+    /// Length of the audio that is not sent, if nothing more is to come; known while the speech is paused.
+    pub left: Option<Duration>,
+}
+
+/// Whether a turn's speech is to be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PlaybackControl {
+    /// True while a person may be interrupting it.
+    pub paused: bool,
+    /// Number of times that it was resumed.
+    pub resumed: u32,
+    /// Number of sentences, from the first, that are not repeated when it is resumed.
+    pub from: usize,
 }
 
 impl Turn {
     /// Creates a live turn that ends when its connection ends.
     pub fn new(id: TurnId, connection: &CancellationToken) -> Self {
         let words = connection.child_token();
-        let (progress, permit) = (Arc::default(), Arc::default());
-        Self { id, reply: words.child_token(), words, progress, permit }
+        let (reply, permit) = (words.child_token(), Arc::default());
+        let (progress, playback) = (Arc::default(), Arc::default());
+        Self { id, words, reply, progress, playback, permit, certain: None }
+    }
+
+    /// Returns an attempt to answer this turn before it is certain that the person has finished. Its reply is held
+    /// until [`Turn::confirm`], ends with that of the turn, and can be withdrawn alone.
+    pub(crate) fn attempt(&self) -> Self {
+        let certain = Some(CancellationToken::new());
+        Self { reply: self.reply.child_token(), certain, ..self.clone() }
+    }
+
+    /// Lets the reply of an attempt go out: the person has finished.
+    pub(crate) fn confirm(&self) {
+        if let Some(certain) = &self.certain {
+            certain.cancel();
+        }
+    }
+
+    /// Ends an attempt, and nothing else of its turn: the person goes on.
+    pub(crate) fn withdraw(&self) {
+        self.reply.cancel();
+    }
+
+    /// Waits until it is certain that the person has finished, or the turn is not to be answered any more.
+    pub(crate) async fn confirmed(&self) {
+        let Some(certain) = &self.certain else { return };
+        tokio::select! {
+            biased;
+            () = self.reply.cancelled() => {}
+            () = certain.cancelled() => {}
+        }
     }
 
     /// Reports whether the turn is to be answered: neither cut nor continued by another.
@@ -78,6 +125,25 @@ impl Turn {
         self.progress.send_replace(Some(progress));
     }
 
+    /// Returns a receiver of the orders for its speech.
+    pub(crate) fn playback(&self) -> watch::Receiver<PlaybackControl> {
+        self.playback.subscribe()
+    }
+
+    /// Pauses its speech.
+    pub(crate) fn pause_playback(&self) {
+        self.playback.send_modify(|playback| playback.paused = true);
+    }
+
+    /// Resumes its speech after so many sentences. Returns the number of times that it was resumed.
+    pub(crate) fn resume_playback(&self, from: usize) -> u32 {
+        self.playback.send_modify(|playback| {
+            let resumed = playback.resumed + 1;
+            *playback = PlaybackControl { paused: false, resumed, from };
+        });
+        self.playback.borrow().resumed
+    }
+
     /// Acquires an admission permit. Returns false if none is free: the turn is not answered then.
     pub fn acquire_permit(&self, admission: &Admission) -> bool {
         let mut permit = self.permit.lock().unwrap_or_else(PoisonError::into_inner);
@@ -87,21 +153,22 @@ impl Turn {
         permit.is_some()
     }
 
-    fn yield_to_newer(&self) {
+    /// Returns the permit, if there is one, for others to use.
+    pub(crate) fn release_permit(&self) {
         drop(self.permit.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
     /// Cancels all stages of the turn. A cut is not an error.
     pub fn cut(&self) {
         self.words.cancel();
-        self.yield_to_newer();
+        self.release_permit();
     }
 
     /// Cancels the reply because the person goes on speaking. The words are still recognised and
     /// will be answered together with the next ones.
     pub fn mark_continued(&self) {
         self.reply.cancel();
-        self.yield_to_newer();
+        self.release_permit();
     }
 }
 

@@ -22,6 +22,11 @@ pub trait Llm: Send + Sync {
         Box::pin(std::future::ready(()))
     }
 
+    /// Returns the price of a million tokens, the highest of those that are configured; 0 if none is.
+    fn price_per_million(&self) -> f64 {
+        0.0
+    }
+
     /// Returns the state of the services behind it. Asks none of them.
     fn state(&self) -> ServiceState {
         ServiceState::Ready

@@ -11,7 +11,7 @@ use crate::audio::endpointer::Endpoint;
 use crate::audio::speech_encoder::SpeechEncoder;
 use crate::audio::utterance_detector::UtteranceDetector;
 use crate::settings::{HearingSettings, SpeakingSettings};
-use crate::utterance_channel::{AudioReceiver, AudioSender, channel};
+use crate::utterance_channel::{AudioReceiver, AudioSender, Piece, channel};
 
 /// Path from a device's packets to the recogniser.
 pub struct Uplink {
@@ -48,7 +48,9 @@ impl Uplink {
             self.open |= matches!(judged.endpoint, Some(Endpoint::Started { .. }));
             if self.open {
                 assert!(sender.send(self.detector.sound(&judged)), "the lane is read at once");
-                samples += receiver.recv().now_or_never().flatten().map_or(0, <[i16]>::len);
+                if let Some(Some(Piece::Sound(sound))) = receiver.recv().now_or_never() {
+                    samples += sound.len();
+                }
             }
             self.open &= judged.endpoint != Some(Endpoint::Ended);
         }

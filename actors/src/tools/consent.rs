@@ -306,6 +306,11 @@ impl Toolbox {
         *self.held() = Some(call);
     }
 
+    /// Reports whether a call is held.
+    pub(crate) fn holds_call(&self) -> bool {
+        self.held().is_some()
+    }
+
     /// Removes and returns the held call.
     pub(crate) fn take_held(&self) -> Option<HeldCall> {
         self.held().take()

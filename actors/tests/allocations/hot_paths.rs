@@ -109,7 +109,8 @@ fn the_actor_allocates_no_more_than_its_parts() {
         };
         let turns = TurnFactory::new(CancellationToken::new());
         let hearing = HearingSettings::default();
-        let rules = UtteranceRules { lane: 128, hearing, turn_detection: None };
+        let rules =
+            UtteranceRules { lane: 128, hearing, turn_detection: None, attempt_after: None };
         VadActor::new(packets, outputs, turns, rules).start();
         lane.send(UplinkItem::ListenStart(ListenMode::Auto)).await.unwrap();
         (lane, reader)

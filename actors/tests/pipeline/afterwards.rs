@@ -121,7 +121,7 @@ async fn who_goes_on_speaking_just_as_the_answer_begins_is_answered_to_both() {
         let mut ring = listening("realtime").await;
         ring.script.hears(AsrAct::Text("Tell me", ms(10)));
         ring.script.hears(AsrAct::Text("about cats.", ms(10)));
-        ring.script.thinks(LlmAct::Write(vec!["Tell you what?"], ms(500)));
+        ring.script.thinks(LlmAct::Write(vec!["Tell you what?"], ms(885)));
         speak(&ring).await;
         ring.until("stt").await;
         ring.forget();

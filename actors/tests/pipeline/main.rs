@@ -10,6 +10,8 @@ mod interruptions;
 mod machine;
 mod numbers;
 mod orders;
+mod pauses;
+mod speculation;
 mod text_after;
 mod text_clients;
 mod text_copies;

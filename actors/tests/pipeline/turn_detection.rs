@@ -65,7 +65,7 @@ async fn waited(ring: &mut TestPipeline) -> Duration {
 
 async fn waited_for(ring: &mut TestPipeline, silence: u64) -> Duration {
     ring.forget();
-    ring.script.hears(AsrAct::Text("hello there", Duration::ZERO));
+    ring.script.hears(AsrAct::Text("你好呀", Duration::ZERO));
     ring.stream(sound::voice(1_000)).await;
     let silent = ring.now();
     ring.stream(sound::silence(silence)).await;

@@ -70,6 +70,10 @@ impl Llm for Fallback {
     fn state(&self) -> ServiceState {
         ServiceState::of(self.models.iter().map(|model| model.llm.state()))
     }
+
+    fn price_per_million(&self) -> f64 {
+        self.models.first().map_or(0.0, |model| model.llm.price_per_million())
+    }
 }
 
 enum Stage {
@@ -153,6 +157,10 @@ impl Llm for DeadlineLlm {
 
     fn state(&self) -> ServiceState {
         self.inner.state()
+    }
+
+    fn price_per_million(&self) -> f64 {
+        self.inner.price_per_million()
     }
 }
 

@@ -88,6 +88,10 @@ impl Llm for MeasuredLlm {
     fn state(&self) -> ServiceState {
         self.meters.is_up().into()
     }
+
+    fn price_per_million(&self) -> f64 {
+        self.inner.price_per_million()
+    }
 }
 
 fn note(request_metrics: &mut RequestMetrics, delta: &Result<LlmDelta, ProviderError>) {

@@ -118,6 +118,10 @@ impl<P: Llm + ?Sized + 'static> Llm for Retrying<P> {
     fn state(&self) -> ServiceState {
         self.inner.state()
     }
+
+    fn price_per_million(&self) -> f64 {
+        self.inner.price_per_million()
+    }
 }
 
 impl<P: Tts + ?Sized + 'static> Tts for Retrying<P> {

@@ -1,5 +1,5 @@
 //! The way of a recording through a device and the network, into the real actors of a connection, in virtual time:
-//! Opus of the firmware's encoder, DTX, packets of 60 ms that come late. Not for judging when the server answers.
+//! Opus of the firmware's encoder, DTX, packets of 60 ms that come late. Not for judging when the server answers, nor how soon.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,33 +43,62 @@ impl Network {
     }
 }
 
-/// Recogniser that understands everything at once, before a model that never answers.
-struct Patient;
+/// Services that understand everything, and answer it.
+#[derive(Debug, Clone, Copy)]
+pub struct Upstreams {
+    /// Time from the end of the audio to the transcript.
+    pub recogniser: Duration,
+    /// Time from the prompt to the words.
+    pub model: Duration,
+    /// Time from the words to their sound.
+    pub synthesiser: Duration,
+}
 
-impl Plan for Patient {
+impl Upstreams {
+    /// Words are understood at once, and never answered: for when a turn is taken to be over.
+    pub const PATIENT: Self =
+        Self { recogniser: Duration::ZERO, model: NEVER, synthesiser: Duration::ZERO };
+}
+
+impl Plan for Upstreams {
     fn hears(&self) -> AsrAct {
-        AsrAct::Text("words", Duration::ZERO)
+        AsrAct::Text("words", self.recogniser)
     }
 
     fn heard(&self, _: &AsrAct) {}
 
     fn thinks(&self, _: &Prompt) -> LlmAct {
-        LlmAct::Write(vec!["Yes."], NEVER)
+        LlmAct::Write(vec!["Yes."], self.model)
     }
 
     fn says(&self, _: &str) -> TtsAct {
-        TtsAct::Pieces(Vec::new())
+        let (length, each) = (Duration::from_millis(600), Duration::ZERO);
+        TtsAct::Audio { length, first: self.synthesiser, each }
     }
 }
 
-/// Sends the packets to a server with these settings. Returns when it took the turn to be over: each time at which it
-/// told the device what it understood.
-pub fn answers(
+/// What came of a recording.
+#[derive(Debug, Clone, Default)]
+pub struct Seen {
+    /// When the device was told what was understood: each time at which its turn was taken to be over.
+    pub told: Vec<Duration>,
+    /// When each packet of a reply came.
+    pub audio: Vec<Duration>,
+    /// Number of times that the recogniser was to finish.
+    pub recognised: usize,
+    /// Number of prompts that the model got.
+    pub asked: usize,
+}
+
+/// Sends the packets to a server with these settings and services, and returns what came of it. Times are from the
+/// beginning of the recording.
+pub fn play(
     settings: PipelineSettings,
     detector: Option<Arc<dyn TurnDetector>>,
+    upstreams: Upstreams,
     packets: Vec<Bytes>,
     arrivals: Vec<Duration>,
-) -> Vec<Duration> {
+) -> Seen {
     let has_model = !settings.turn_detection.model.is_empty();
     let clock = || {
         let mut builder = tokio::runtime::Builder::new_current_thread();
@@ -77,7 +106,7 @@ pub fn answers(
     };
     actix::System::with_tokio_rt(clock).block_on(async move {
         let mut pipeline = TestPipeline::greeted(settings, 1).await;
-        *pipeline.script.plan.lock().expect("nobody panics with it") = Some(Arc::new(Patient));
+        *pipeline.script.plan.lock().expect("nobody panics with it") = Some(Arc::new(upstreams));
         let detector = detector.filter(|_| has_model);
         *pipeline.script.turn_detector.lock().expect("nobody panics with it") = detector;
         pipeline.text(r#"{"type":"listen","state":"start","mode":"auto"}"#);
@@ -87,8 +116,17 @@ pub fn answers(
             pipeline.packet(opus);
         }
         pipeline.pass(PACKET).await;
-        let told = pipeline.log.iter().filter(|down| down.what.name() == "stt");
-        told.map(|down| down.at.saturating_sub(zero)).collect()
+        let times = |name: &str| {
+            let of_it = pipeline.log.iter().filter(|down| down.what.name() == name);
+            of_it.map(|down| down.at.saturating_sub(zero)).collect()
+        };
+        let script = &pipeline.script;
+        Seen {
+            told: times("stt"),
+            audio: times("audio"),
+            recognised: script.utterances.lock().expect("nobody panics with it").len(),
+            asked: script.prompts.lock().expect("nobody panics with it").len(),
+        }
     })
 }
 
@@ -116,11 +154,28 @@ mod tests {
         let (voice, silence) = (sound::voice(1_200), sound::silence(1_500));
         let packets = [silence.clone(), voice.clone(), silence.clone(), voice, silence].concat();
         let arrivals = Network { jitter: Duration::ZERO }.arrivals(packets.len(), 1);
-        let answers = answers(PipelineSettings::default(), None, packets, arrivals);
-        let [first, second] = answers[..] else { panic!("{answers:?}") };
+        let (settings, patient) = (PipelineSettings::default(), Upstreams::PATIENT);
+        let told = play(settings, None, patient, packets, arrivals).told;
+        let [first, second] = told[..] else { panic!("{told:?}") };
         let expected = Duration::from_millis(1_500 + 1_200 + 700);
         assert!(first.abs_diff(expected) < Duration::from_millis(150), "{first:?}");
         let expected = expected + Duration::from_millis(2_700);
         assert!(second.abs_diff(expected) < Duration::from_millis(150), "{second:?}");
+    }
+
+    #[test]
+    fn a_reply_comes_as_late_as_its_services_and_attempts_are_counted() {
+        let ms = Duration::from_millis;
+        let packets = [sound::voice(1_200), sound::silence(2_500)].concat();
+        let arrivals = Network { jitter: Duration::ZERO }.arrivals(packets.len(), 1);
+        let upstreams = Upstreams { recogniser: ms(250), model: ms(350), synthesiser: ms(150) };
+        for (tries, expected) in [(0, 700 + 750), (3, 200 + 750)] {
+            let mut settings = PipelineSettings::default();
+            settings.speculation.tries = tries;
+            let seen = play(settings, None, upstreams, packets.clone(), arrivals.clone());
+            let first = seen.audio[0] - ms(1_200);
+            assert!(first.abs_diff(ms(expected)) < ms(150), "{tries}: {first:?}");
+            assert_eq!((seen.told.len(), seen.recognised, seen.asked), (1, 1, 1));
+        }
     }
 }

@@ -2,10 +2,11 @@
 //! real actors of a connection in virtual time. Not part of the server: nothing depends on it.
 //!
 //! Reading order: [`score`] (the metric), [`manifest`] (what is scored), [`policy`] (what is compared), [`device`]
-//! (the way of the sound), [`detector`], [`speech`], [`run`], [`report`].
+//! (the way of the sound), [`latency`], [`detector`], [`speech`], [`run`], [`report`].
 
 pub mod detector;
 pub mod device;
+pub mod latency;
 pub mod manifest;
 pub mod policy;
 pub mod report;

@@ -10,13 +10,16 @@ use anyhow::bail;
 use clap::{Parser, Subcommand};
 use hearken_actors::ports::TurnDetector;
 use hearken_turns::detector::Remembering;
-use hearken_turns::device::Network;
+use hearken_turns::device::{Network, Upstreams};
+use hearken_turns::policy::Policy;
+use hearken_turns::run::{Conditions, Turn};
 use hearken_turns::{manifest, policy, report, run};
 
 const EXAMPLES: &str = "Examples:
   scripts/turns score turns/manifest.jsonl
   scripts/turns score turns/manifest.jsonl --language zh --splices
-  scripts/turns score turns/manifest.jsonl --policy 'hearing.silence_ms=500|600, hearing.aggressiveness=3'";
+  scripts/turns score turns/manifest.jsonl --policy 'hearing.silence_ms=500|600, hearing.aggressiveness=3'
+  scripts/turns latency turns/manifest.jsonl --policy 'speculation.tries=0'";
 
 /// Measures turn-taking on recorded speech, in virtual time.
 #[derive(Parser)]
@@ -30,15 +33,25 @@ struct Args {
 enum Command {
     /// Scores policies: how long people wait after they have finished, and how often they are cut off in a pause.
     #[command(after_help = EXAMPLES)]
-    Score(Score),
+    Score(Measurement),
+    /// Measures how soon a reply is heard after the end of a turn, and how many calls of the services that takes. Turns
+    /// that are cut off are left out.
+    #[command(after_help = EXAMPLES)]
+    Latency {
+        #[command(flatten)]
+        measurement: Measurement,
+        /// Times that recogniser, model and synthesiser take until their first result, in ms.
+        #[arg(long, value_delimiter = ',', num_args = 3, default_values_t = [250, 350, 150])]
+        upstreams_ms: Vec<u64>,
+    },
 }
 
 #[derive(clap::Args)]
-struct Score {
+struct Measurement {
     /// JSON lines that name recordings and mark their pauses; `crates/turns/src/manifest.rs` describes them.
     manifest: PathBuf,
     /// Policy: keys of the configuration, such as `hearing.silence_ms=500`; `|` separates values of a curve.
-    /// Silence alone and the defaults are always scored.
+    /// Silence alone and the defaults are always scored; of latency, the defaults.
     #[arg(long)]
     policy: Vec<String>,
     /// Only recordings in this language.
@@ -65,8 +78,11 @@ struct Score {
 }
 
 fn main() -> ExitCode {
-    let Command::Score(args) = Args::parse().command;
-    match score(&args) {
+    let done = match Args::parse().command {
+        Command::Score(measurement) => score(&measurement),
+        Command::Latency { measurement, upstreams_ms } => latency(&measurement, &upstreams_ms),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -75,17 +91,55 @@ fn main() -> ExitCode {
     }
 }
 
-fn detector(args: &Score) -> anyhow::Result<Option<Arc<dyn TurnDetector>>> {
+fn detector(args: &Measurement) -> anyhow::Result<Option<Arc<dyn TurnDetector>>> {
     let Some(file) = &args.detector else { return Ok(None) };
     let takes = Duration::from_millis(args.detector_ms);
     Ok(Some(Arc::new(Remembering::load(file, args.jobs, takes)?)))
 }
 
-fn score(args: &Score) -> anyhow::Result<()> {
+fn score(args: &Measurement) -> anyhow::Result<()> {
     let mut policies = policy::baseline()?;
-    for text in std::iter::once("").chain(args.policy.iter().map(String::as_str)) {
-        policies.extend(policy::parse(text)?);
+    policies.extend(given(args)?);
+    let (turns, unmarked) = turns(args)?;
+    let begun = Instant::now();
+    let scores = run::score(&policies, &turns, &conditions(args, Upstreams::PATIENT)?);
+    if args.json {
+        println!("{}", report::json(&policies, &scores));
+    } else {
+        print!("{}", report::tables(&policies, &scores));
     }
+    tell(turns.len(), unmarked, policies.len(), begun);
+    Ok(())
+}
+
+fn latency(args: &Measurement, upstreams_ms: &[u64]) -> anyhow::Result<()> {
+    let policies = given(args)?;
+    let (turns, unmarked) = turns(args)?;
+    let begun = Instant::now();
+    let times: Vec<Duration> = upstreams_ms.iter().copied().map(Duration::from_millis).collect();
+    let [recogniser, model, synthesiser] = times[..] else {
+        bail!("--upstreams-ms needs three times, of recogniser, model and synthesiser");
+    };
+    let conditions = conditions(args, Upstreams { recogniser, model, synthesiser })?;
+    let latencies = run::latency(&policies, &turns, &conditions);
+    if args.json {
+        println!("{}", report::latency_json(&policies, &latencies));
+    } else {
+        print!("{}", report::latency_table(&policies, &latencies));
+    }
+    tell(turns.len(), unmarked, policies.len(), begun);
+    Ok(())
+}
+
+/// Returns the defaults and the policies of the command line.
+fn given(args: &Measurement) -> anyhow::Result<Vec<Policy>> {
+    let texts = std::iter::once("").chain(args.policy.iter().map(String::as_str));
+    let policies: Vec<Vec<Policy>> = texts.map(policy::parse).collect::<Result<_, _>>()?;
+    Ok(policies.concat())
+}
+
+/// Reads the recordings, and returns how many without marks were left out.
+fn turns(args: &Measurement) -> anyhow::Result<(Vec<Turn>, usize)> {
     let manifest = manifest::read(&args.manifest)?;
     let mut samples = manifest.samples;
     if let Some(language) = &args.language {
@@ -94,22 +148,17 @@ fn score(args: &Score) -> anyhow::Result<()> {
     if samples.is_empty() {
         bail!("{}: no recording to score", args.manifest.display());
     }
-    let begun = Instant::now();
-    let turns = run::read(samples, args.splices)?;
-    let detector = detector(args)?;
+    Ok((run::read(samples, args.splices)?, manifest.unmarked))
+}
+
+fn conditions(args: &Measurement, upstreams: Upstreams) -> anyhow::Result<Conditions> {
     let network = Network { jitter: Duration::from_millis(args.jitter_ms) };
-    let scores = run::score(&policies, &turns, detector, network, args.jobs);
-    if args.json {
-        println!("{}", report::json(&policies, &scores));
-    } else {
-        print!("{}", report::tables(&policies, &scores));
-    }
+    Ok(Conditions { detector: detector(args)?, network, upstreams, jobs: args.jobs })
+}
+
+fn tell(recordings: usize, unmarked: usize, policies: usize, begun: Instant) {
+    let took = begun.elapsed().as_secs_f64();
     eprintln!(
-        "{} recordings ({} without marks left out), {} policies, {:.0} s",
-        turns.len(),
-        manifest.unmarked,
-        policies.len(),
-        begun.elapsed().as_secs_f64()
+        "{recordings} recordings ({unmarked} without marks left out), {policies} policies, {took:.0} s"
     );
-    Ok(())
 }

@@ -2,7 +2,8 @@
 //! what they do.
 
 use anyhow::{Context as _, bail};
-use hearken_actors::settings::{HearingSettings, PipelineSettings};
+use hearken_actors::settings::{HearingSettings, PipelineSettings, SpeakingSettings};
+use hearken_actors::speculation::SpeculationSettings;
 use hearken_actors::turn_detection::TurnDetectionSettings;
 use serde::Deserialize;
 
@@ -26,6 +27,8 @@ pub struct Policy {
 struct Keys {
     hearing: HearingSettings,
     turn_detection: TurnDetectionSettings,
+    speculation: SpeculationSettings,
+    speaking: SpeakingSettings,
 }
 
 /// Returns the baseline: silence of some lengths.
@@ -66,8 +69,9 @@ fn settings(point: &[(&str, &str)]) -> anyhow::Result<PipelineSettings> {
     let lines = point.iter().map(|(key, value)| format!("{key} = {value}\n"));
     let keys: Keys = toml::from_str(&lines.collect::<String>())
         .map_err(|e| anyhow::anyhow!("{}", e.message()))?;
-    let Keys { hearing, turn_detection } = keys;
-    Ok(PipelineSettings { hearing, turn_detection, ..PipelineSettings::default() })
+    let Keys { hearing, turn_detection, speculation, speaking } = keys;
+    let others = PipelineSettings::default();
+    Ok(PipelineSettings { hearing, turn_detection, speculation, speaking, ..others })
 }
 
 #[cfg(test)]

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::latency::Latency;
 use crate::policy::Policy;
-use crate::score::{Groups, OperatingPoints, Tally, operating_points};
+use crate::score::{Groups, OperatingPoints, Tally, mean, operating_points, percentile};
 
-/// Returns the tables: a row a policy and group, and the best points of each curve.
-pub fn tables(policies: &[Policy], scores: &[Groups]) -> String {
+/// Returns the tables of scores: a row a policy and group, and the best points of each curve.
+pub fn tables(policies: &[Policy], scores: &[Groups<Tally>]) -> String {
     let mut text = String::from(
         "| Group | Policy | Cut-offs of holds | % | Ends | Mean wait, ms | p50 | p90 | No answer | In speech |\n\
          |---|---|---|---|---|---|---|---|---|---|\n",
@@ -54,8 +55,56 @@ fn row(text: &mut String, group: &str, policy: &Policy, tally: &Tally) {
     .unwrap_or_default();
 }
 
+/// Returns the table of latencies: a row a policy and group.
+pub fn latency_table(policies: &[Policy], latencies: &[Groups<Latency>]) -> String {
+    let mut text = String::from(
+        "| Group | Policy | Turns | First sound after the end of speech: p50, ms | mean | p90 | Recognitions a turn | Prompts a turn |\n\
+         |---|---|---|---|---|---|---|---|\n",
+    );
+    for group in groups(latencies) {
+        for (policy, latencies) in policies.iter().zip(latencies) {
+            let Some(latency) = latencies.get(group) else { continue };
+            let times = &latency.first_audio;
+            let [p50, mean, p90] =
+                [percentile(times, 0.5), mean(times), percentile(times, 0.9)].map(millis);
+            let calls = latency.calls_per_turn().map(|calls| calls.map(|c| format!("{c:.2}")));
+            let [recognised, asked] = calls.unwrap_or_else(|| ["-".into(), "-".into()]);
+            writeln!(
+                text,
+                "| {group} | {} | {} | {p50} | {mean} | {p90} | {recognised} | {asked} |",
+                policy.name,
+                times.len(),
+            )
+            .unwrap_or_default();
+        }
+    }
+    text
+}
+
 /// Returns the same as JSON.
-pub fn json(policies: &[Policy], scores: &[Groups]) -> Value {
+pub fn latency_json(policies: &[Policy], latencies: &[Groups<Latency>]) -> Value {
+    let rows = policies.iter().zip(latencies).flat_map(|(policy, groups)| {
+        groups.iter().map(move |(group, latency)| {
+            let times = &latency.first_audio;
+            let ms = |time: Option<Duration>| time.map(|t| t.as_millis());
+            json!({
+                "group": group,
+                "policy": policy.name,
+                "turns": times.len(),
+                "left_out": latency.left_out,
+                "p50_first_audio_ms": ms(percentile(times, 0.5)),
+                "mean_first_audio_ms": ms(mean(times)),
+                "p90_first_audio_ms": ms(percentile(times, 0.9)),
+                "recognitions": latency.recognised,
+                "prompts": latency.asked,
+            })
+        })
+    });
+    Value::Array(rows.collect())
+}
+
+/// Returns the scores as JSON.
+pub fn json(policies: &[Policy], scores: &[Groups<Tally>]) -> Value {
     let ms = |time: Option<Duration>| time.map(|t| t.as_millis());
     let rows = policies.iter().zip(scores).flat_map(|(policy, groups)| {
         groups.iter().map(move |(group, tally)| {
@@ -77,7 +126,7 @@ pub fn json(policies: &[Policy], scores: &[Groups]) -> Value {
     Value::Array(rows.collect())
 }
 
-fn groups(scores: &[Groups]) -> impl Iterator<Item = &String> {
+fn groups<T>(scores: &[Groups<T>]) -> impl Iterator<Item = &String> {
     let all: BTreeMap<&String, ()> =
         scores.iter().flat_map(Groups::keys).map(|g| (g, ())).collect();
     all.into_keys()
@@ -85,7 +134,7 @@ fn groups(scores: &[Groups]) -> impl Iterator<Item = &String> {
 
 fn curves<'a>(
     policies: &'a [Policy],
-    scores: &'a [Groups],
+    scores: &'a [Groups<Tally>],
     group: &'a str,
 ) -> Vec<(&'a str, OperatingPoints)> {
     let mut names: Vec<&str> = policies.iter().map(|p| p.curve.as_str()).collect();

@@ -10,10 +10,11 @@ use bytes::Bytes;
 use hearken_actors::dialogue::phrases::Language;
 use hearken_actors::ports::TurnDetector;
 
-use crate::device::{self, Network};
+use crate::device::{self, Network, Upstreams};
+use crate::latency::Latency;
 use crate::manifest::Sample;
 use crate::policy::Policy;
-use crate::score::Groups;
+use crate::score::{Groups, Measure, Tally};
 use crate::speech;
 
 /// Longest wait for an answer after the end of a turn.
@@ -64,19 +65,52 @@ fn seed_of(sample: &Sample) -> u64 {
     hasher.finish()
 }
 
-/// Scores the policies, in their order.
-pub fn score(
+/// Conditions of a run beside its policies.
+#[derive(Clone)]
+pub struct Conditions {
+    /// Turn detector, for policies that have one.
+    pub detector: Option<Arc<dyn TurnDetector>>,
+    /// Network between device and server.
+    pub network: Network,
+    /// Services behind the server.
+    pub upstreams: Upstreams,
+    /// Recordings at a time.
+    pub jobs: usize,
+}
+
+/// Scores when the policies answer, in their order.
+pub fn score(policies: &[Policy], turns: &[Turn], conditions: &Conditions) -> Vec<Groups<Tally>> {
+    let mut scores: Vec<Groups<Tally>> = run(policies, turns, conditions);
+    for tally in scores.iter_mut().flat_map(|groups| groups.values_mut()) {
+        tally.waits.sort();
+    }
+    scores
+}
+
+/// Measures how soon the first sound of a reply comes with each policy, in their order.
+pub fn latency(
     policies: &[Policy],
     turns: &[Turn],
-    detector: Option<Arc<dyn TurnDetector>>,
-    network: Network,
-    jobs: usize,
-) -> Vec<Groups> {
+    conditions: &Conditions,
+) -> Vec<Groups<Latency>> {
+    let mut latencies: Vec<Groups<Latency>> = run(policies, turns, conditions);
+    for latency in latencies.iter_mut().flat_map(|groups| groups.values_mut()) {
+        latency.first_audio.sort();
+    }
+    latencies
+}
+
+fn run<T: Measure + Clone + Default + Send>(
+    policies: &[Policy],
+    turns: &[Turn],
+    conditions: &Conditions,
+) -> Vec<Groups<T>> {
+    let Conditions { detector, network, upstreams, jobs } = conditions;
     let (next, all) = (AtomicUsize::new(0), policies.len() * turns.len());
-    let scores = Mutex::new(vec![Groups::new(); policies.len()]);
+    let measured = Mutex::new(vec![Groups::<T>::new(); policies.len()]);
     let shown = Mutex::new(Instant::now());
     std::thread::scope(|scope| {
-        for _ in 0..jobs.max(1) {
+        for _ in 0..(*jobs).max(1) {
             scope.spawn(|| {
                 loop {
                     let place = next.fetch_add(1, Ordering::Relaxed);
@@ -88,21 +122,17 @@ pub fn score(
                     let mut settings = policies[policy].settings.clone();
                     settings.dialogue.language = turn.language();
                     let (detector, packets) = (detector.clone(), turn.packets.clone());
-                    let answers = device::answers(settings, detector, packets, arrivals);
-                    let mut scores = scores.lock().expect("no thread panics with it");
+                    let seen = device::play(settings, detector, *upstreams, packets, arrivals);
+                    let mut measured = measured.lock().expect("no thread panics with it");
                     let group = turn.sample.group.clone();
-                    scores[policy].entry(group).or_default().add(&turn.sample, &answers);
-                    drop(scores);
+                    measured[policy].entry(group).or_default().add(&turn.sample, &seen);
+                    drop(measured);
                     progress(&shown, place, all);
                 }
             });
         }
     });
-    let mut scores = scores.into_inner().expect("no thread panics with it");
-    for tally in scores.iter_mut().flat_map(|groups| groups.values_mut()) {
-        tally.waits.sort();
-    }
-    scores
+    measured.into_inner().expect("no thread panics with it")
 }
 
 fn progress(shown: &Mutex<Instant>, done: usize, all: usize) {

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use crate::device::Seen;
 use crate::manifest::{Sample, Stretch};
 
 const HOLDS: RangeInclusive<Duration> = Duration::from_millis(200)..=Duration::from_secs(5);
@@ -29,9 +30,21 @@ pub struct Tally {
     pub in_speech: usize,
 }
 
+/// What is measured in one group of recordings.
+pub trait Measure {
+    /// Adds a recording, and what came of it.
+    fn add(&mut self, sample: &Sample, seen: &Seen);
+}
+
+impl Measure for Tally {
+    fn add(&mut self, sample: &Sample, seen: &Seen) {
+        self.add_answers(sample, &seen.told);
+    }
+}
+
 impl Tally {
     /// Adds a recording in which the server answered at these times.
-    pub fn add(&mut self, sample: &Sample, answers: &[Duration]) {
+    fn add_answers(&mut self, sample: &Sample, answers: &[Duration]) {
         let end = sample.speech.end;
         let to_pause = |at: &Duration| {
             let pause =
@@ -69,19 +82,29 @@ impl Tally {
 
     /// Returns the mean wait after the ends of turns.
     pub fn mean_wait(&self) -> Option<Duration> {
-        let count = u32::try_from(self.waits.len()).ok().filter(|count| *count > 0)?;
-        Some(self.waits.iter().sum::<Duration>() / count)
+        mean(&self.waits)
     }
 
     /// Returns the wait that this share of the waits does not exceed.
     pub fn wait_at(&self, share: f64) -> Option<Duration> {
-        let rank = (self.waits.len() as f64 * share).ceil() as usize;
-        self.waits.get(rank.saturating_sub(1)).copied()
+        percentile(&self.waits, share)
     }
 }
 
-/// Tallies by group.
-pub type Groups = BTreeMap<String, Tally>;
+/// Measurements by group.
+pub type Groups<T> = BTreeMap<String, T>;
+
+/// Returns the mean.
+pub fn mean(times: &[Duration]) -> Option<Duration> {
+    let count = u32::try_from(times.len()).ok().filter(|count| *count > 0)?;
+    Some(times.iter().sum::<Duration>() / count)
+}
+
+/// Returns the time that this share of the times, which are in order, does not exceed.
+pub fn percentile(times: &[Duration], share: f64) -> Option<Duration> {
+    let rank = (times.len() as f64 * share).ceil() as usize;
+    times.get(rank.saturating_sub(1)).copied()
+}
 
 /// Best points of a curve, as eot-bench names them.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -126,7 +149,7 @@ mod tests {
     fn tally(answers: &[u64]) -> Tally {
         let mut tally = Tally::default();
         let answers: Vec<_> = answers.iter().map(|at| ms(*at)).collect();
-        tally.add(&sample(), &answers);
+        tally.add_answers(&sample(), &answers);
         tally
     }
 
@@ -146,7 +169,7 @@ mod tests {
         // Where one was spliced in, the others are the business of another group.
         let spliced = Some(ms(3_000)..ms(3_400));
         let mut tally = Tally::default();
-        tally.add(&Sample { spliced, ..sample() }, &[ms(2_500), ms(5_700)]);
+        tally.add_answers(&Sample { spliced, ..sample() }, &[ms(2_500), ms(5_700)]);
         assert_eq!((tally.holds, tally.cut, tally.in_speech), (1, 0, 0));
     }
 
@@ -157,7 +180,7 @@ mod tests {
         let never = tally(&[]);
         assert_eq!((never.missed, never.waits.len()), (1, 0));
         let mut part = Tally::default();
-        part.add(&Sample { ends_turn: false, ..sample() }, &[ms(5_300)]);
+        part.add_answers(&Sample { ends_turn: false, ..sample() }, &[ms(5_300)]);
         assert_eq!((part.holds, part.missed, part.waits.len(), part.in_speech), (2, 0, 0, 0));
     }
 

@@ -76,13 +76,14 @@ impl Row {
     fn print(&self, name: &str) {
         let c = &self.counts;
         println!(
-            "{name:8} {:9.1} {:7} {:8} {:8} {:10} {:8} {:7} {:8} {:8} {:8}",
+            "{name:8} {:9.1} {:7} {:8} {:8} {:10} {:8} {:7} {:7} {:8} {:8} {:8}",
             self.hours,
             self.households,
             c.visits,
             c.replies,
             c.packets,
             c.interruptions,
+            c.resumed,
             c.walked_away,
             c.longest_stop.as_millis(),
             c.longest_cut.as_millis(),
@@ -162,7 +163,7 @@ fn listen(args: &Args, outcomes: &mpsc::Receiver<Outcome>) -> bool {
         }
     }
     println!(
-        "firmware     hours   homes   visits  replies    packets  interr.    gone  stop ms   cut ms  failing"
+        "firmware     hours   homes   visits  replies    packets  interr. resumed    gone  stop ms   cut ms  failing"
     );
     for profile in &PROFILES {
         if let Some(row) = rows.get(profile.name) {

@@ -13,6 +13,7 @@ use super::state::LiveTurn;
 use crate::actors::messages::{PlaybackEnded, PlaybackItem, PlaybackStep, StartTurn, UplinkItem};
 use crate::audio::playout::{PlayedBack as HeardPart, Playout};
 use crate::dialogue::{Turn, TurnInput};
+use crate::interruption;
 use crate::metrics::actor_metrics;
 use crate::ports::RecordedFrame;
 use crate::ws_link::SocketContext;
@@ -47,14 +48,27 @@ impl DeviceActor {
     pub(super) fn live_turn(&self, turn: Turn, hearing: bool) -> LiveTurn {
         let speaking = &self.rules.speaking;
         let playout = Playout::new(speaking.packet, speaking.lead_packets);
-        let (message, speaking, heard_at, epoch) = (None, false, None, Instant::now());
-        LiveTurn { turn, message, hearing, speaking, heard_at, epoch, playout }
+        LiveTurn {
+            turn,
+            message: None,
+            hearing,
+            speaking: false,
+            heard_at: None,
+            epoch: Instant::now(),
+            playout,
+            asks: false,
+            interruption: None,
+            dropped_until: 0,
+        }
     }
 
     /// Ends the live turn at once: nothing more of it is sent. Returns true if the device was sent
     /// `tts stop`.
     pub(super) fn cut(&mut self, ctx: &mut Ctx) -> bool {
         let Some(live) = self.live.take() else { return false };
+        if let Some(interruption) = &live.interruption {
+            interruption.turn.cut();
+        }
         live.turn.cut();
         if live.speaking {
             self.send(&Downlink::TtsStop, ctx);
@@ -99,6 +113,9 @@ impl DeviceActor {
     pub(super) fn play(&mut self, item: PlaybackItem, ctx: &mut Ctx) {
         let Some(live) = self.live.as_mut().filter(|l| l.turn.id == item.turn) else { return };
         let now = live.epoch.elapsed();
+        if !live.takes(&item.step) {
+            return;
+        }
         match item.step {
             PlaybackStep::Emotion(emotion) => self.send(&Downlink::Llm { emotion }, ctx),
             PlaybackStep::Start => {
@@ -110,6 +127,7 @@ impl DeviceActor {
             }
             PlaybackStep::SentenceStart(text) => {
                 live.playout.sentence_started(now);
+                live.asks = interruption::is_question(&text);
                 self.send(&Downlink::SentenceStart { text }, ctx);
             }
             PlaybackStep::Packet(opus) => {
@@ -131,6 +149,7 @@ impl DeviceActor {
                 self.send(&Downlink::SentenceEnd { text }, ctx);
             }
             PlaybackStep::GivenUp => live.playout.given_up(),
+            PlaybackStep::Resumed { from, .. } => live.playout.rewind(from, now),
             PlaybackStep::Stop => self.played_out(ctx),
         }
     }
@@ -154,6 +173,9 @@ impl DeviceActor {
         live.turn.cut();
         let leaves = self.state.leaving;
         self.ended(&live, false, ctx);
+        if let Some(interruption) = live.interruption {
+            return self.listen_to(interruption);
+        }
         // A message that came during the farewell is spoken, and the connection stays open.
         if leaves && self.state.to_say.is_empty() {
             return self.leave(Fault::Idle, ctx);

@@ -17,6 +17,7 @@ use crate::admission::Admission;
 use crate::audio::playout::{PlayedBack, Playout};
 use crate::device_registry::DeviceRegistry;
 use crate::dialogue::Turn;
+use crate::interruption::InterruptionSettings;
 use crate::paced_log::PacedLog;
 use crate::ports::RecordingSink;
 use crate::settings::{DeviceSettings, SpeakingSettings};
@@ -61,6 +62,8 @@ pub struct DeviceRules {
     pub device: DeviceSettings,
     /// Packet format and pace of the downlink.
     pub speaking: SpeakingSettings,
+    /// Voice while a reply is played.
+    pub interruption: InterruptionSettings,
     /// Registry of the connected devices.
     pub device_registry: DeviceRegistry,
     /// Admission control for turns.
@@ -108,6 +111,21 @@ pub(super) struct LiveTurn {
     pub(super) heard_at: Option<Instant>,
     pub(super) epoch: Instant,
     pub(super) playout: Playout,
+    /// True if the last sentence that was sent is a question.
+    pub(super) asks: bool,
+    /// Utterance that may end it.
+    pub(super) interruption: Option<Interruption>,
+    /// Steps of its playback are dropped until it was resumed so many times.
+    pub(super) dropped_until: u32,
+}
+
+/// Utterance of a person while a reply is played.
+pub(super) struct Interruption {
+    pub(super) turn: Turn,
+    /// Time at which the person finished speaking.
+    pub(super) heard_at: Option<Instant>,
+    /// True until the reply goes on.
+    pub(super) pauses: bool,
 }
 
 impl LiveTurn {

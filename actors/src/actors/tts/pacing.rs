@@ -4,13 +4,14 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
+use super::sent_sentences::SentSentences;
 use crate::actors::messages::{PlaybackItem, PlaybackStep};
 use crate::audio::playout::Playout;
 use crate::dialogue::Turn;
-use crate::dialogue::turn::PlaybackProgress;
+use crate::dialogue::turn::{PlaybackControl, PlaybackProgress};
 use crate::metrics::{actor_metrics, as_f64};
 use crate::settings::SpeakingSettings;
 
@@ -23,6 +24,12 @@ pub(super) struct Pacing {
     steps: mpsc::Receiver<PlaybackStep>,
     /// Steps taken from synthesis that are not due yet.
     waiting: VecDeque<PlaybackStep>,
+    /// Most of them that are taken while speech is paused.
+    most_waiting: usize,
+    sent: SentSentences,
+    control: watch::Receiver<PlaybackControl>,
+    /// Number of times that speech was resumed.
+    resumed: u32,
     lane: mpsc::Sender<PlaybackItem>,
     epoch: Instant,
     playout: Playout,
@@ -50,10 +57,14 @@ impl Pacing {
         steps: mpsc::Receiver<PlaybackStep>,
         lane: mpsc::Sender<PlaybackItem>,
     ) -> Self {
-        let pacing = Self {
+        Self {
+            control: turn.playback(),
             turn,
             steps,
             waiting: VecDeque::new(),
+            most_waiting: settings.ahead_packets,
+            sent: SentSentences::default(),
+            resumed: 0,
             lane,
             epoch: Instant::now(),
             playout: Playout::new(settings.packet, settings.lead_packets),
@@ -67,28 +78,91 @@ impl Pacing {
             first_sentence: None,
             fullest: 0,
             began: None,
-        };
-        pacing.tell(0);
-        pacing
+        }
     }
 
     /// Reports the progress of the turn's speech: sentences sent, and the times of its playback.
     fn tell(&self, sentences: usize) {
-        let quiet_from = self.epoch + self.playout.end(Duration::ZERO);
-        let began = self.began.map_or(quiet_from, |began| self.epoch + began);
-        self.turn.publish_progress(PlaybackProgress { sentences, began, quiet_from });
+        self.tell_with(sentences, None);
     }
 
-    /// Sends the steps, each when it is due, and `tts stop` when all has been played.
-    pub(super) async fn run(mut self) {
-        while let Some(step) = self.next().await {
-            if !self.send(step).await {
-                return;
+    fn tell_with(&self, sentences: usize, left: Option<Duration>) {
+        let quiet_from = self.epoch + self.playout.end(Duration::ZERO);
+        let began = self.began.map_or(quiet_from, |began| self.epoch + began);
+        self.turn.publish_progress(PlaybackProgress { sentences, began, quiet_from, left });
+    }
+
+    /// Waits while speech is paused, and goes back to where it is to be resumed. Returns false if the connection is gone.
+    async fn follow(&mut self) -> bool {
+        loop {
+            let control = *self.control.borrow_and_update();
+            if control.paused {
+                let left = self.left_unsent();
+                self.tell_with(self.sentences, left);
+                if self.control.changed().await.is_err() {
+                    return false;
+                }
+            } else if control.resumed != self.resumed {
+                return self.rewind(control).await;
+            } else {
+                return true;
             }
         }
-        self.tell(usize::MAX);
-        let end = self.playout.end(self.now());
-        tokio::time::sleep_until(self.epoch + end + self.stop_margin).await;
+    }
+
+    /// Returns the length of the audio that was not sent, if nothing more is to come.
+    fn left_unsent(&mut self) -> Option<Duration> {
+        let complete = loop {
+            if self.waiting.len() >= self.most_waiting {
+                break false;
+            }
+            match self.steps.try_recv() {
+                Ok(step) => self.waiting.push_back(step),
+                Err(error) => break error == mpsc::error::TryRecvError::Disconnected,
+            }
+        };
+        let packets = self.waiting.iter().filter(|step| matches!(step, PlaybackStep::Packet(_)));
+        complete.then(|| self.packet * u32::try_from(packets.count()).unwrap_or(u32::MAX))
+    }
+
+    /// Goes back to the first sentence that was not heard.
+    async fn rewind(&mut self, control: PlaybackControl) -> bool {
+        self.resumed = control.resumed;
+        let (from, again) = self.sent.take_from(control.from);
+        for step in again.into_iter().rev() {
+            self.waiting.push_front(step);
+        }
+        self.playout.rewind(from, self.now());
+        self.began = None;
+        self.sentences = self.sentences.min(from);
+        self.tell(self.sentences);
+        self.forward(PlaybackStep::Resumed { count: control.resumed, from }).await
+    }
+
+    /// Sends the steps, each when it is due, and `tts stop` when all has been played. Begins when it is certain that
+    /// the person has finished.
+    pub(super) async fn run(mut self) {
+        self.turn.confirmed().await;
+        self.epoch = Instant::now();
+        self.tell(0);
+        loop {
+            if !self.follow().await {
+                return;
+            }
+            if let Some(step) = self.next().await {
+                if !self.send(step).await {
+                    return;
+                }
+                continue;
+            }
+            self.tell(usize::MAX);
+            let end = self.playout.end(self.now());
+            tokio::select! {
+                biased;
+                Ok(()) = self.control.changed() => {}
+                () = tokio::time::sleep_until(self.epoch + end + self.stop_margin) => break,
+            }
+        }
         actor_metrics().playback_depth.record(as_f64(self.fullest));
         if self.underruns > 0 {
             actor_metrics().underruns.increment(self.underruns.into());
@@ -167,6 +241,7 @@ impl Pacing {
                     return false;
                 }
                 let now = self.now();
+                self.sent.forget(self.playout.heard(now).whole);
                 self.playout.sentence_started(now);
                 self.began = None;
             }
@@ -189,6 +264,7 @@ impl Pacing {
             PlaybackStep::Emotion(_)
             | PlaybackStep::Start
             | PlaybackStep::GivenUp
+            | PlaybackStep::Resumed { .. }
             | PlaybackStep::Stop => {}
         }
         self.forward(step).await
@@ -215,12 +291,13 @@ impl Pacing {
         self.forward_due(packet, self.epoch + due).await
     }
 
-    async fn forward(&self, step: PlaybackStep) -> bool {
+    async fn forward(&mut self, step: PlaybackStep) -> bool {
         self.forward_due(step, Instant::now()).await
     }
 
     /// Puts one step on the queue to the socket. Returns false if the connection is gone.
-    async fn forward_due(&self, step: PlaybackStep, due: Instant) -> bool {
+    async fn forward_due(&mut self, step: PlaybackStep, due: Instant) -> bool {
+        self.sent.keep(&step);
         let asked = Instant::now();
         let sent = self.lane.send(PlaybackItem { turn: self.turn.id, due, step }).await.is_ok();
         if asked.elapsed() > STALL {

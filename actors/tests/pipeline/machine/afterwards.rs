@@ -10,7 +10,7 @@ use hearken_actors::testkit::ten_turns::{
 
 use super::device::Device;
 use super::events::{Event, Handling, Hears, Mode, Model, TOOLS, Tool, Voice};
-use super::judge;
+use super::server::TurnTaking;
 use super::trace::{Seen, numbers};
 use super::virtually;
 use crate::ms;
@@ -82,8 +82,8 @@ impl Conversation for Ordinary {
 }
 
 /// Ten turns on a device with which nothing happened.
-async fn undisturbed(mode: Mode) -> Vec<TurnSeen> {
-    let mut device = Ordinary::after(Device::connect(true).await, mode).await;
+async fn undisturbed(mode: Mode, turn_taking: TurnTaking) -> Vec<TurnSeen> {
+    let mut device = Ordinary::after(Device::connect(true, turn_taking).await, mode).await;
     let seen = ten_turns(&mut device).await;
     device.device.end(false).await.expect("nothing is left over");
     assert_eq!(seen.len(), TURNS);
@@ -101,8 +101,7 @@ fn remains(seen: &[TurnSeen]) -> Vec<ChatMessage> {
 async fn disturbed(event: &str, device: Device, mode: Mode, plain: &[TurnSeen]) -> Option<String> {
     let mut device = Ordinary::after(device, mode).await;
     let seen = ten_turns(&mut device).await;
-    let faults = judge::faults(&device.device.trace.entries(), device.device.outside());
-    if let Some(fault) = faults.first() {
+    if let Some(fault) = device.device.faults().first() {
         return Some(format!("{event}: {}: {}", fault.rule, fault.what));
     }
     let remains = remains(&seen);
@@ -159,14 +158,16 @@ fn odd() -> Vec<Handling> {
 #[test]
 fn ten_turns_after_each_fault_of_each_port_are_as_if_nothing_had_happened() {
     virtually(async {
-        let (plain, mut found) = (undisturbed(Mode::Auto).await, Vec::new());
-        for handling in odd() {
-            let mut device = Device::connect(true).await;
-            device.speaks(handling).await;
-            let event = format!("{handling:?}");
-            found.extend(disturbed(&event, device, Mode::Auto, &plain).await);
+        for turn_taking in [TurnTaking::Plain, TurnTaking::Eager] {
+            let (plain, mut found) = (undisturbed(Mode::Auto, turn_taking).await, Vec::new());
+            for handling in odd() {
+                let mut device = Device::connect(true, turn_taking).await;
+                device.speaks(handling).await;
+                let event = format!("{handling:?}, {turn_taking:?}");
+                found.extend(disturbed(&event, device, Mode::Auto, &plain).await);
+            }
+            assert_none(&found);
         }
-        assert_none(&found);
     });
 }
 
@@ -276,12 +277,12 @@ fn events() -> Vec<Event> {
     ]
 }
 
-async fn each_event_at_each_stage(mode: Mode) {
-    let (plain, mut found) = (undisturbed(mode).await, Vec::new());
+async fn each_event_at_each_stage(mode: Mode, turn_taking: TurnTaking) {
+    let (plain, mut found) = (undisturbed(mode, turn_taking).await, Vec::new());
     for stage in STAGES {
         for event in events() {
             let name = format!("{event:?} while {stage:?} in {mode:?}");
-            let mut device = Device::connect(true).await;
+            let mut device = Device::connect(true, turn_taking).await;
             comes_to(&mut device, mode, stage).await;
             device.meets(event).await;
             device.pass(ms(200)).await;
@@ -294,22 +295,32 @@ async fn each_event_at_each_stage(mode: Mode) {
 
 #[test]
 fn ten_turns_after_each_event_at_each_stage_are_as_if_nothing_had_happened() {
-    virtually(each_event_at_each_stage(Mode::Auto));
+    virtually(each_event_at_each_stage(Mode::Auto, TurnTaking::Plain));
+}
+
+#[test]
+fn the_same_where_answers_are_attempted() {
+    virtually(each_event_at_each_stage(Mode::Auto, TurnTaking::Eager));
 }
 
 #[test]
 fn the_same_where_the_microphone_is_always_open() {
-    virtually(each_event_at_each_stage(Mode::Realtime));
+    virtually(each_event_at_each_stage(Mode::Realtime, TurnTaking::Plain));
+}
+
+#[test]
+fn the_same_where_it_is_and_replies_are_paused() {
+    virtually(each_event_at_each_stage(Mode::Realtime, TurnTaking::Eager));
 }
 
 #[test]
 fn the_same_where_a_button_opens_the_microphone() {
-    virtually(each_event_at_each_stage(Mode::Manual));
+    virtually(each_event_at_each_stage(Mode::Manual, TurnTaking::Plain));
 }
 
 /// Messages of one turn that calls a tool, and how long it takes.
 async fn one_turn(handling: Handling) -> (usize, u64) {
-    let mut device = Device::connect(true).await;
+    let mut device = Device::connect(true, TurnTaking::Plain).await;
     let (from, begun) = (device.told(), device.trace.now());
     device.speaks(handling).await;
     device.until("tts/stop").await;
@@ -329,7 +340,7 @@ async fn unfinished(device: &mut Device, event: &str) -> Option<String> {
 
 async fn lost_in_the_midst(handling: Handling, at: At, plain: &[TurnSeen]) -> Option<String> {
     let event = format!("{handling:?}, lost at {at:?}");
-    let mut device = Device::connect(true).await;
+    let mut device = Device::connect(true, TurnTaking::Eager).await;
     match at {
         At::Message(number) => {
             let last = device.told() + number;
@@ -358,7 +369,7 @@ enum At {
 #[test]
 fn a_socket_that_is_lost_at_any_message_and_any_50_ms_of_a_turn_leaves_nothing_over() {
     virtually(async {
-        let (plain, mut found) = (undisturbed(Mode::Auto).await, Vec::new());
+        let (plain, mut found) = (undisturbed(Mode::Auto, TurnTaking::Eager).await, Vec::new());
         for tool in [Tool::Quick, Tool::Finishes, Tool::Slow, Tool::Device] {
             let handling = Handling { model: Model::Calls(tool), ..Handling::ORDINARY };
             let (messages, length) = one_turn(handling).await;
@@ -376,7 +387,7 @@ fn a_socket_that_is_lost_at_any_message_and_any_50_ms_of_a_turn_leaves_nothing_o
 fn a_message_waits_while_a_button_is_held_and_ends_with_its_connection() {
     virtually(async {
         for another_socket in [false, true] {
-            let mut device = Device::connect(false).await;
+            let mut device = Device::connect(false, TurnTaking::Plain).await;
             device.meets(Event::ListenStart(Mode::Manual)).await;
             device.pass(ms(100)).await;
             device.meets(Event::Say).await;
@@ -391,7 +402,7 @@ fn a_message_waits_while_a_button_is_held_and_ends_with_its_connection() {
                 _ => false,
             });
             assert_eq!(spoken, !another_socket, "the farewell is over, and the device stays");
-            assert_eq!(judge::faults(&entries, device.outside()), []);
+            assert_eq!(device.faults(), []);
         }
     });
 }
@@ -399,7 +410,7 @@ fn a_message_waits_while_a_button_is_held_and_ends_with_its_connection() {
 #[test]
 fn a_device_that_says_nothing_is_closed_with_1000() {
     virtually(async {
-        let mut device = Device::connect(false).await;
+        let mut device = Device::connect(false, TurnTaking::Plain).await;
         device.meets(Event::LongSilence).await;
         device.settle().await;
         let told = device.trace.entries();

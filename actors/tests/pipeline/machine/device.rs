@@ -15,8 +15,9 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::events::{Event, Handling, Hears, Life, Mode, ODD, Step};
+use super::judge;
 use super::outside::{Outside, ServerTools, question};
-use super::server::{self, PLACES};
+use super::server::{self, PLACES, TurnTaking};
 use super::table::Event as Row;
 use super::trace::{Seen, Trace};
 use crate::ms;
@@ -32,6 +33,7 @@ static SILENCE: LazyLock<Vec<Bytes>> = LazyLock::new(|| sound::silence(420));
 /// One device and its connections.
 pub(crate) struct Device {
     ring: TestPipeline,
+    pub(crate) turn_taking: TurnTaking,
     /// When the connection's socket was opened.
     opened: Duration,
     connection: usize,
@@ -54,13 +56,14 @@ pub(crate) struct Device {
 
 impl Device {
     /// Connected and greeted.
-    pub(crate) async fn connect(mcp: bool) -> Self {
+    pub(crate) async fn connect(mcp: bool, turn_taking: TurnTaking) -> Self {
         let trace = Arc::new(Trace::new());
         let tools = Arc::new(ServerTools(Arc::clone(&trace)));
         let outside = Arc::new(Outside::new(Arc::clone(&trace)));
-        let ring = server::starts(&tools, &outside);
+        let ring = server::starts(turn_taking, &tools, &outside);
         let mut device = Self {
             ring,
+            turn_taking,
             opened: trace.now(),
             connection: 0,
             before: Vec::new(),
@@ -314,7 +317,7 @@ impl Device {
         self.busy(false);
         self.ring.process.cancel();
         self.pass(ms(20)).await;
-        let next = server::starts(&self.tools, &self.outside);
+        let next = server::starts(self.turn_taking, &self.tools, &self.outside);
         self.before.push(std::mem::replace(&mut self.ring, next));
         self.servers += 1;
         self.connected();
@@ -456,6 +459,11 @@ impl Device {
 
     pub(crate) fn outside(&self) -> &Outside {
         &self.outside
+    }
+
+    /// All that was wrong in its life.
+    pub(crate) fn faults(&self) -> Vec<judge::Fault> {
+        judge::faults(&self.trace.entries(), &self.outside, self.turn_taking)
     }
 
     /// Everything ends; says what does not.

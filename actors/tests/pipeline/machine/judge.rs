@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::events::{Hears, Mode};
 use super::outside::Outside;
+use super::server::TurnTaking;
 use super::table::Event;
 use super::trace::{Asked, Entry, Seen, Trace, numbers};
 use super::{follow, history, turns};
@@ -124,7 +125,7 @@ impl<'a> Connection<'a> {
 }
 
 /// Everything that was wrong in this life.
-pub(crate) fn faults(entries: &[Entry], outside: &Outside) -> Faults {
+pub(crate) fn faults(entries: &[Entry], outside: &Outside, turn_taking: TurnTaking) -> Faults {
     let mut faults = Vec::new();
     let last = entries.iter().map(|e| e.connection).max().unwrap_or_default();
     for number in 0..=last {
@@ -132,7 +133,9 @@ pub(crate) fn faults(entries: &[Entry], outside: &Outside) -> Faults {
         let next = entries.iter().find(|e| e.connection > number).map(|e| e.at);
         let ended = next.unwrap_or(Duration::MAX);
         let mut connection = Connection { entries: own, speeches: Vec::new(), ended };
-        follow::check(&connection, &mut faults);
+        if turn_taking == TurnTaking::Plain {
+            follow::check(&connection, &mut faults);
+        }
         connection.speeches = speeches(&connection.entries, &mut faults);
         aborts(&connection, &mut faults);
         stale(&connection, &mut faults);
@@ -300,7 +303,7 @@ fn what_must_not_be_is_found() {
     ] {
         let entry = |seen| Entry { at: Duration::ZERO, connection: 0, seen };
         let entries: Vec<_> = seen.into_iter().map(entry).collect();
-        let found = faults(&entries, &Outside::new(Arc::new(Trace::new())));
+        let found = faults(&entries, &Outside::new(Arc::new(Trace::new())), TurnTaking::Plain);
         assert_eq!(found.first().map(|fault| fault.rule), Some(rule), "{found:?}");
     }
 }
@@ -324,7 +327,7 @@ fn what_the_table_does_not_say_is_found() {
         let begin = [Seen::Connected, Seen::Event(Event::Hello)];
         let entry = |(n, seen)| Entry { at: ms(100) * n, connection: 0, seen };
         let entries: Vec<_> = (0..).zip(begin.into_iter().chain(seen)).map(entry).collect();
-        let found = faults(&entries, &Outside::new(Arc::new(Trace::new())));
+        let found = faults(&entries, &Outside::new(Arc::new(Trace::new())), TurnTaking::Plain);
         assert_eq!(found.iter().all(|f| f.rule != "table"), allowed, "{entries:?}: {found:?}");
     }
 }

@@ -28,6 +28,7 @@ use proptest::test_runner::{Config, RngSeed, TestCaseError, TestError, TestRunne
 use device::Device;
 use events::Life;
 use judge::Fault;
+use server::TurnTaking;
 
 /// Lives that are lived.
 const SEQUENCES: u32 = 3_000;
@@ -44,12 +45,12 @@ fn virtually<T>(work: impl Future<Output = T>) -> T {
 }
 
 /// All that is wrong in one life.
-fn lived(life: &Life) -> Vec<Fault> {
+fn lived(life: &Life, turn_taking: TurnTaking) -> Vec<Fault> {
     virtually(async move {
-        let mut device = Device::connect(life.mcp).await;
+        let mut device = Device::connect(life.mcp, turn_taking).await;
         device.live(life).await;
         device.asks_at_last().await;
-        let mut faults = judge::faults(&device.trace.entries(), device.outside());
+        let mut faults = device.faults();
         if let Err(what) = device.end(life.server_stops).await {
             faults.push(Fault { rule: "left over", what });
         }
@@ -73,11 +74,20 @@ fn config() -> Config {
 
 #[test]
 fn whatever_happens_a_device_is_told_what_it_may_be_told_and_answered_afterwards() {
+    live(TurnTaking::Plain);
+}
+
+#[test]
+fn the_same_where_answers_are_attempted_and_replies_paused() {
+    live(TurnTaking::Eager);
+}
+
+fn live(turn_taking: TurnTaking) {
     let (config, lives, failed) = (config(), Cell::new(0_u32), Cell::new(0_u32));
     let seed = config.rng_seed;
     let outcome = TestRunner::new(config).run(&events::life(), |life| {
         lives.set(lives.get() + 1);
-        match lived(&life).into_iter().next() {
+        match lived(&life, turn_taking).into_iter().next() {
             Some(fault) => {
                 if failed.get() == 0 {
                     failed.set(lives.get());

@@ -12,8 +12,21 @@ use crate::ms;
 /// Turns that may run at once.
 pub(super) const PLACES: usize = 2;
 
-fn settings() -> PipelineSettings {
+/// How the server takes turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TurnTaking {
+    /// It works on an answer when the person has finished, and voice ends a reply: as the table has it.
+    Plain,
+    /// As by default: it attempts answers in pauses, and voice pauses a reply until there are words.
+    Eager,
+}
+
+fn settings(turn_taking: TurnTaking) -> PipelineSettings {
     let mut settings = PipelineSettings::default();
+    if turn_taking == TurnTaking::Plain {
+        settings.speculation.tries = 0;
+        settings.interruption.pause = false;
+    }
     settings.hearing.silence = ms(300);
     settings.speaking.complexity = 0;
     settings.speaking.sample_rate_hz = 16_000;
@@ -24,8 +37,12 @@ fn settings() -> PipelineSettings {
 }
 
 /// A server that has just started, and the first connection to it.
-pub(super) fn starts(tools: &Arc<ServerTools>, outside: &Arc<Outside>) -> TestPipeline {
-    let ring = TestPipeline::connect_with(settings(), vec![tools.clone()]);
+pub(super) fn starts(
+    turn_taking: TurnTaking,
+    tools: &Arc<ServerTools>,
+    outside: &Arc<Outside>,
+) -> TestPipeline {
+    let ring = TestPipeline::connect_with(settings(turn_taking), vec![tools.clone()]);
     let plan: Arc<dyn Plan> = outside.clone();
     *ring.script.plan.lock().expect("nobody panics here") = Some(plan);
     ring

@@ -99,7 +99,9 @@ pub(super) fn check(connection: &Connection, outside: &Outside, faults: &mut Fau
 fn spoken(turn: &Turn, speech: &Speech, faults: &mut Faults) {
     let k = turn.rounds[0].k;
     let answer = |text: &&String| !numbers(text, "Answer ").is_empty();
-    let shown: Vec<_> = speech.shown.iter().map(|(_, text)| text).filter(answer).collect();
+    let mut shown: Vec<_> = speech.shown.iter().map(|(_, text)| text).filter(answer).collect();
+    // A sentence that was not heard whole when somebody seemed to speak is said again.
+    shown.dedup();
     let says = turn.says();
     if shown != says.iter().collect::<Vec<_>>() {
         let rule = if turn.voice_fails() { "voice fails" } else { "answer" };

@@ -110,6 +110,10 @@ impl Llm for LimitedLlm {
             prefetching.await;
         })
     }
+
+    fn price_per_million(&self) -> f64 {
+        self.inner.price_per_million()
+    }
 }
 
 fn busy() -> ProviderError {

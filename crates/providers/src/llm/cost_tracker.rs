@@ -97,6 +97,10 @@ impl Llm for PricedLlm {
     fn state(&self) -> ServiceState {
         self.inner.state()
     }
+
+    fn price_per_million(&self) -> f64 {
+        self.prices.input.max(self.prices.output)
+    }
 }
 
 /// Language model whose requests are counted for one frontend.
@@ -134,5 +138,9 @@ impl Llm for CountingLlm {
 
     fn state(&self) -> ServiceState {
         self.inner.state()
+    }
+
+    fn price_per_million(&self) -> f64 {
+        self.inner.price_per_million()
     }
 }

@@ -36,9 +36,15 @@ async fn count(store: &SqlStore) -> i64 {
 /// What is stored behind the message of this number, which is whole and in order. Returns the number
 /// of the last message.
 pub(super) async fn whole(store: &SqlStore, last: i64) -> i64 {
-    let now = count(store).await;
-    let begun = u32::try_from(now - last).unwrap();
-    let kept = store.messages(&SessionId::new(NAME), None, begun).await.unwrap();
+    // PostgreSQL may still be committing what the process that was killed had sent.
+    let (now, begun, kept) = loop {
+        let now = count(store).await;
+        let begun = u32::try_from(now - last).unwrap();
+        let kept = store.messages(&SessionId::new(NAME), None, begun).await.unwrap();
+        if count(store).await == now {
+            break (now, begun, kept);
+        }
+    };
     assert_eq!(kept.len(), begun as usize);
     for (n, message) in (last..).zip(&kept) {
         let (number, part) = (n / MESSAGES, usize::try_from(n % MESSAGES).unwrap());

@@ -22,6 +22,13 @@ use super::vendors::{Sentence, Shared, lock};
 
 /// The server hears a voice this long before it ends a reply for it; a network and a packet more.
 const VOICE_REACHES: Duration = Duration::from_millis(1_500);
+/// The same where it pauses first: silence ends what is said, and the recogniser takes its time.
+const WORDS_REACH: Duration = Duration::from_secs(4);
+/// A reply pauses this soon after a voice has reached the server: it has lasted as long as `hearing.barge_in_ms`, and
+/// the packet that ends then is there.
+const PAUSES_WITHIN: Duration = Duration::from_millis(450);
+/// Somebody whose voice was sent so lately speaks now.
+const SPEAKS_NOW: Duration = Duration::from_millis(100);
 /// Firmware needs a turn of its main loop between `tts start` and sound; this is our promise.
 const START_TO_SOUND: Duration = Duration::from_millis(20);
 /// Faults of one household that are kept.
@@ -40,8 +47,10 @@ pub(crate) struct Counts {
     pub(crate) walked_away: u64,
     /// From an abort to `tts stop`, at the device.
     pub(crate) longest_stop: Duration,
-    /// From the first voice over a reply to `tts stop`, at the server.
+    /// From the first voice over a reply to its last packet, at the server.
     pub(crate) longest_cut: Duration,
+    /// Replies that paused and went on.
+    pub(crate) resumed: u64,
 }
 
 impl Counts {
@@ -54,6 +63,7 @@ impl Counts {
         self.walked_away += other.walked_away;
         self.longest_stop = self.longest_stop.max(other.longest_stop);
         self.longest_cut = self.longest_cut.max(other.longest_cut);
+        self.resumed += other.resumed;
     }
 }
 
@@ -85,6 +95,8 @@ struct Spoken {
     /// The last sentence begun, and whether it has ended.
     sentence: Option<Sentence>,
     any: bool,
+    /// A sentence that begins anew after a pause, until its sound is there.
+    again: Option<Sentence>,
     /// Answers up to this one were interrupted.
     stale: u32,
 }
@@ -186,7 +198,20 @@ impl Judge {
     }
 
     fn spoke_lately(&self, at: Duration) -> bool {
-        self.voiced.is_some_and(|v| at.saturating_sub(v) <= VOICE_REACHES)
+        self.spoke_within(VOICE_REACHES, at)
+    }
+
+    fn spoke_within(&self, time: Duration, at: Duration) -> bool {
+        self.voiced.is_some_and(|v| at.saturating_sub(v) <= time)
+    }
+
+    /// A sentence begins that the person was told the beginning of before: the reply goes on after a pause.
+    fn begins_again(&mut self, at: Duration, sentence: Sentence) {
+        if self.voiced.is_none_or(|voiced| voiced < self.spoken.started) {
+            self.fault(at, format!("{sentence:?} is said twice for nothing"));
+        }
+        self.counts.resumed += 1;
+        self.spoken.again = Some(sentence);
     }
 
     /// The server sends a frame.
@@ -228,6 +253,10 @@ impl Judge {
                 if sentence.is_some_and(|s| s.answer <= self.spoken.stale) {
                     self.fault(at, format!("a sentence of a reply that was interrupted: {words}"));
                 }
+                if let Some(again) = sentence.filter(|_| sentence == self.spoken.sentence) {
+                    self.begins_again(at, again);
+                }
+                self.voice_known = None;
                 self.spoken.any = true;
                 self.spoken.sentence = sentence.or(self.spoken.sentence);
                 self.announced = sentence;
@@ -240,13 +269,11 @@ impl Judge {
     fn server_stops(&mut self, at: Duration) {
         let last = self.spoken.sentence;
         let spoken = std::mem::take(&mut self.spoken.speaking);
-        if let Some(known) = self.voice_known.take() {
-            self.counts.longest_cut = self.counts.longest_cut.max(at.saturating_sub(known));
-        }
+        self.voice_known = None;
         if self.abort.is_some_and(|a| a.known.is_some()) {
             return;
         }
-        if self.spoke_lately(at) {
+        if self.spoke_within(WORDS_REACH, at) {
             self.spoken.stale = last.map_or(self.spoken.stale, |s| s.answer);
             return;
         }
@@ -265,6 +292,13 @@ impl Judge {
             self.fault(at, "sound outside a reply");
         } else if at.saturating_sub(self.spoken.started) < START_TO_SOUND {
             self.fault(at, "sound too soon after `tts start`");
+        }
+        if let Some(known) = self.voice_known.filter(|_| self.spoke_within(SPEAKS_NOW, at)) {
+            let cut = at.saturating_sub(known);
+            self.counts.longest_cut = self.counts.longest_cut.max(cut);
+            if cut > PAUSES_WITHIN {
+                self.fault(at, "a reply goes on over a person who speaks");
+            }
         }
         if self.abort.is_some_and(|a| a.known.is_some_and(|known| at > known))
             && self.spoken.sentence.is_some_and(|s| s.answer <= self.spoken.stale)
@@ -357,6 +391,9 @@ impl Judge {
         let Some(sentence) = self.arriving.sentence.filter(|s| self.playing == Some(*s)) else {
             return;
         };
+        if self.spoken.again.take() == Some(sentence) {
+            return;
+        }
         if !lock(&self.world.0).is_troubled(sentence) {
             self.fault(at, format!("a silence of {length:?} within {sentence:?}"));
         }

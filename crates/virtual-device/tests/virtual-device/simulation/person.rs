@@ -7,7 +7,7 @@ use hearken_proto::device::ListenMode;
 use hearken_virtual_device::firmware::Event;
 
 use super::home::{Home, Over};
-use super::vendors::lock;
+use super::vendors::{Utters, lock};
 
 /// Nothing at all from the server for so long, while an answer is waited for, is a fault: the
 /// longest deadlines, of the model and of the synthesiser, end before.
@@ -16,6 +16,8 @@ const PATIENCE: Duration = Duration::from_secs(100);
 const SOON: Duration = Duration::from_secs(12);
 /// From the end of speech to the end of its utterance, ways included.
 const ENDS_AFTER: Duration = Duration::from_millis(1_100);
+/// From the end of speech to what was understood of it, with the slowest recogniser that does not fail.
+const DECIDED_AFTER: Duration = Duration::from_millis(3_500);
 const WAKE_WORD: &str = "hi esp";
 
 const fn ms(ms: u64) -> Duration {
@@ -249,9 +251,10 @@ async fn interrupt(home: &mut Home, before: u64) -> Result<(), Over> {
         return Ok(());
     }
     let realtime = home.plan.mode == ListenMode::Realtime;
-    match home.dice.between(0, 3) {
+    match home.dice.between(0, 5) {
         0 => home.act(Event::Button),
         1 => home.act(Event::Wake { word: Some(WAKE_WORD.into()) }),
+        3 if realtime => mutter(home, before).await?,
         2 if realtime => {
             // A cough passes.
             home.voice(ms(100), false);
@@ -259,22 +262,38 @@ async fn interrupt(home: &mut Home, before: u64) -> Result<(), Over> {
             answered_or_idle(home, before).await?;
         }
         _ if realtime => {
-            let deadline = home.now() + ms(2_500);
-            home.voice(ms(2_500), true);
-            if !home.until(deadline, |h| !h.speaks()).await? {
-                home.fault("a person who speaks over the reply is not heard");
+            let (cut, deaf) = (home.counts().replies, lock(&home.world).deaf);
+            let length = home.dice_ms(500, 2_500);
+            say(home, length).await?;
+            let deadline = home.now() + DECIDED_AFTER;
+            let ended = |h: &Home| h.counts().replies > cut;
+            if !home.until(deadline, ended).await? {
+                // Nothing was understood, or it was the end of the reply that they spoke over.
+                let failed = lock(&home.world).unheard() > 0 || lock(&home.world).deaf > deaf;
+                if home.speaks() && !failed {
+                    home.fault("a person who speaks over the reply is not heard");
+                }
+                return answered_or_idle(home, before).await;
             }
-            let again = home.counts().replies;
-            // The reply may have ended by itself: what they say is to be long enough for words.
-            home.linger(500, 1_500).await?;
-            home.hush();
-            answered(home, again).await?;
+            answered_or_idle(home, cut + 1).await?;
         }
         _ => {
             answered_or_idle(home, before).await?;
         }
     }
     Ok(())
+}
+
+/// Shows that they listen, or makes a noise: the reply pauses and goes on.
+async fn mutter(home: &mut Home, before: u64) -> Result<(), Over> {
+    let noise = home.dice.chance(500);
+    lock(&home.world).utters = if noise { Utters::Noise } else { Utters::Backchannel };
+    let length = home.dice_ms(400, 1_500);
+    say(home, length).await?;
+    let over = home.pass(DECIDED_AFTER).await;
+    lock(&home.world).utters = Utters::Words;
+    over?;
+    answered_or_idle(home, before).await
 }
 
 /// The reply may be over by now.

@@ -42,9 +42,23 @@ const PIECE: Duration = Duration::from_millis(100);
 /// Utterances shorter than this hold no words.
 const SHORTEST_WORDS: usize = 16_000 / 4;
 
+/// What a person utters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Utters {
+    Words,
+    /// That they listen.
+    Backchannel,
+    /// Nothing that has words.
+    Noise,
+}
+
+const BACKCHANNEL: &str = "嗯。";
+
 /// What the vendors know, and the judge asks.
 pub(crate) struct World {
     dice: Dice,
+    /// What the recogniser hears now.
+    pub(crate) utters: Utters,
     /// Answers begun by the model, by number: how many sentences each has.
     answers: Vec<Answer>,
     /// Utterances with words, counted.
@@ -101,6 +115,7 @@ impl World {
     pub(crate) fn new(dice: Dice) -> Shared {
         Arc::new(Mutex::new(Self {
             dice,
+            utters: Utters::Words,
             answers: Vec::new(),
             words: 0,
             deaf: 0,
@@ -163,7 +178,9 @@ impl World {
             for sentence in
                 message.content.split_inclusive(". ").filter(|s| s.trim().ends_with('.'))
             {
-                let known = Sentence::of(sentence.trim());
+                // The beginning of one that broke off may stand before it.
+                let whole = sentence.rfind("Answer ").map_or("", |at| sentence[at..].trim());
+                let known = Sentence::of(whole);
                 if known.is_none_or(|s| !self.sounded.contains(&s)) {
                     self.faults.push(format!("remembers what nobody heard: {sentence}"));
                 }
@@ -173,6 +190,8 @@ impl World {
         let numbers = question.split(' ').filter_map(|w| w.trim_end_matches('.').parse().ok());
         match numbers.max() {
             Some(words) => self.asked = self.asked.max(words),
+            // To a reply that was nearly over it is an answer.
+            None if question.contains(BACKCHANNEL) => {}
             None => self.faults.push(format!("asks the model nothing: {question}")),
         }
     }
@@ -227,7 +246,11 @@ impl AsrStream for Utterance {
             world.failed("asr");
             return Err(failure(ProviderErrorKind::Timeout));
         }
-        if self.samples < SHORTEST_WORDS || world.dice.chance(20) {
+        if world.utters == Utters::Backchannel {
+            return Ok(Transcript { text: BACKCHANNEL.into() });
+        }
+        let noise = world.utters == Utters::Noise;
+        if noise || self.samples < SHORTEST_WORDS || world.dice.chance(20) {
             world.deaf += 1;
             return Ok(Transcript::default());
         }

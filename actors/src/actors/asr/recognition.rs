@@ -1,0 +1,193 @@
+//! Recognition of one utterance while it is spoken. In a pause the recogniser finishes: what it gives is a hypothesis,
+//! which is the transcript if the person has finished, and void if they go on. Not for what becomes of the words.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+
+use crate::actors::messages::RecognitionFailure;
+use crate::audio::pcm;
+use crate::audio::voice_detector::SAMPLE_RATE_HZ;
+use crate::ports::{Asr, AsrStream, ProviderError, Transcript, UtteranceSpec};
+use crate::speculation::SpeculationSettings;
+use crate::utterance_channel::{AudioReceiver, Pause, Piece};
+
+/// Most pauses of an utterance in which the recogniser finishes, for each answer that may be attempted: in a short one,
+/// the person goes on before it has.
+const PAUSES_PER_TRY: u32 = 3;
+
+/// Shortest utterance that is recognised. A shorter one holds no word: a press of the button, an
+/// empty recording.
+const MIN_UTTERANCE: Duration = Duration::from_millis(150);
+
+type Outcome = Result<Transcript, ProviderError>;
+
+/// What recognition asks and tells of its turn.
+pub(super) trait Listener: Send {
+    /// Reports whether the turn may be answered; it is refused if not.
+    fn may_enter(&self) -> bool;
+
+    /// Reports whether an answer may be attempted before it is certain that the person has finished. That costs a
+    /// place among the turns that run, until the listener is told that they go on.
+    fn may_speculate(&self) -> bool;
+
+    /// Receives what the person has said if they have finished, or `None` when they go on after a pause in which they
+    /// might have.
+    fn hypothesis(&self, transcript: Option<Transcript>);
+}
+
+/// Recognition of one utterance.
+pub(super) struct Recognition<L> {
+    asr: Arc<dyn Asr>,
+    listener: L,
+    settings: SpeculationSettings,
+    samples: usize,
+    stage: Stage,
+    /// Audio that no stream has received, or that may be needed by another one.
+    kept: Vec<i16>,
+    /// Hypotheses that may still be told.
+    tries: u32,
+    /// Pauses in which the recogniser may still finish.
+    pauses: u32,
+}
+
+enum Stage {
+    /// Too little was said until now.
+    Short,
+    Listening(Box<dyn AsrStream>),
+    /// The recogniser finishes in a pause.
+    Finishing(Pause, BoxFuture<'static, Outcome>),
+    /// It has finished in a pause.
+    Finished(Pause, Outcome),
+    Failed(ProviderError),
+}
+
+impl<L: Listener> Recognition<L> {
+    pub(super) fn new(asr: Arc<dyn Asr>, listener: L, settings: SpeculationSettings) -> Self {
+        let (kept, tries, stage) = (Vec::new(), settings.tries, Stage::Short);
+        let pauses = tries * PAUSES_PER_TRY;
+        Self { asr, listener, settings, samples: 0, stage, kept, tries, pauses }
+    }
+
+    /// Streams the utterance to the recogniser while it is spoken, and returns the transcript. An early
+    /// failure of the recogniser is returned only when the person has finished, so that no apology
+    /// interrupts them. A refusal by admission control is returned then too, without waiting for the
+    /// transcript.
+    pub(super) async fn run(
+        mut self,
+        mut audio: AudioReceiver,
+    ) -> Result<Transcript, RecognitionFailure> {
+        loop {
+            let piece = match &mut self.stage {
+                Stage::Finishing(_, finishing) => tokio::select! {
+                    biased;
+                    piece = audio.recv() => piece,
+                    outcome = finishing => {
+                        self.finished(outcome);
+                        continue;
+                    }
+                },
+                _ => audio.recv().await,
+            };
+            match piece {
+                Some(Piece::Sound(pcm)) => self.sound(pcm).await,
+                Some(Piece::Pause(pause)) => self.pause(pause),
+                None => break,
+            }
+        }
+        self.go_on().await;
+        if matches!(self.stage, Stage::Short) {
+            return Ok(Transcript::default());
+        }
+        if !self.listener.may_enter() {
+            return Err(RecognitionFailure::Busy);
+        }
+        let outcome = match self.stage {
+            Stage::Short => Ok(Transcript::default()),
+            Stage::Listening(stream) => stream.finish().await,
+            Stage::Finishing(_, finishing) => finishing.await,
+            Stage::Finished(_, outcome) => outcome,
+            Stage::Failed(error) => Err(error),
+        };
+        outcome.map_err(RecognitionFailure::Failed)
+    }
+
+    async fn sound(&mut self, pcm: &[i16]) {
+        self.go_on().await;
+        self.samples += pcm.len();
+        if self.may_try_again() || matches!(self.stage, Stage::Short) || self.is_pausing() {
+            self.kept.extend_from_slice(pcm);
+        } else {
+            self.kept = Vec::new();
+        }
+        let enough = self.length() >= MIN_UTTERANCE;
+        match &mut self.stage {
+            Stage::Short if enough => self.open().await,
+            Stage::Listening(stream) => {
+                if let Err(error) = stream.push(pcm).await {
+                    self.stage = Stage::Failed(error);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Has the recogniser finish in a pause, if an answer may be attempted then.
+    fn pause(&mut self, pause: Pause) {
+        let may = pause.lasts() && self.may_try_again() && self.listener.may_speculate();
+        self.stage = match std::mem::replace(&mut self.stage, Stage::Short) {
+            Stage::Listening(stream) if may => {
+                self.pauses -= 1;
+                Stage::Finishing(pause, stream.finish())
+            }
+            stage => stage,
+        };
+    }
+
+    fn finished(&mut self, outcome: Outcome) {
+        let Stage::Finishing(pause, _) = std::mem::replace(&mut self.stage, Stage::Short) else {
+            return;
+        };
+        if pause.lasts()
+            && let Ok(transcript) = &outcome
+        {
+            self.tries = self.tries.saturating_sub(1);
+            self.listener.hypothesis(Some(transcript.clone()));
+        }
+        self.stage = Stage::Finished(pause, outcome);
+    }
+
+    /// If the person has gone on after a pause, drops the hypothesis, and gives all audio until now to another stream.
+    async fn go_on(&mut self) {
+        let (Stage::Finishing(pause, _) | Stage::Finished(pause, _)) = &self.stage else { return };
+        if pause.lasts() {
+            return;
+        }
+        self.listener.hypothesis(None);
+        self.open().await;
+    }
+
+    /// Opens a stream, and gives it the audio until now.
+    async fn open(&mut self) {
+        let opened = async {
+            let mut stream = self.asr.open(UtteranceSpec::default()).await?;
+            stream.push(&self.kept).await?;
+            Ok(stream)
+        };
+        self.stage = opened.await.map_or_else(Stage::Failed, Stage::Listening);
+    }
+
+    /// Reports whether a hypothesis may be made in a pause from now on; the audio is kept until then.
+    fn may_try_again(&self) -> bool {
+        self.tries.min(self.pauses) > 0 && self.length() <= self.settings.max_speech
+    }
+
+    fn is_pausing(&self) -> bool {
+        matches!(self.stage, Stage::Finishing(..) | Stage::Finished(..))
+    }
+
+    fn length(&self) -> Duration {
+        pcm::duration(self.samples, SAMPLE_RATE_HZ)
+    }
+}

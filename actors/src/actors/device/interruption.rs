@@ -1,0 +1,168 @@
+//! Voice while a reply is played, in realtime mode: the reply is paused, and ends or goes on when it is known what was said.
+//! Not for what words mean: that is `crate::interruption`.
+
+use actix::{AsyncContext as _, Handler};
+use hearken_proto::device::{Downlink, ListenMode};
+use hearken_proto::ids::TurnId;
+use tokio::time::Instant;
+
+use super::DeviceActor;
+use super::state::{Interruption, LiveTurn};
+use crate::actors::messages::{Interrupted, PlaybackStep, StartTurn};
+use crate::audio::playout::PlayedBack;
+use crate::dialogue::{Turn, TurnInput};
+use crate::interruption::{LAST_WORDS, Meaning};
+use crate::metrics::actor_metrics;
+use crate::ws_link::SocketContext;
+
+type Ctx = SocketContext<DeviceActor>;
+
+impl DeviceActor {
+    /// Pauses the reply that is played because the person speaks, until it is known what they say. Returns the turn of
+    /// their utterance where that is not to be waited for: then the reply ends.
+    pub(super) fn pause(&mut self, turn: Turn) -> Option<Turn> {
+        let realtime = self.state.mode == Some(ListenMode::Realtime);
+        let may_pause = realtime && self.rules.interruption.pause && !self.state.leaving;
+        let is_played =
+            |live: &&mut LiveTurn| live.speaking && live.heard() != PlayedBack::default();
+        let Some(live) = self.live.as_mut().filter(is_played).filter(|_| may_pause) else {
+            return Some(turn);
+        };
+        // Who speaks a second time before the first was understood wants to be heard.
+        if let Some(first) = live.interruption.take() {
+            first.turn.mark_continued();
+            return Some(turn);
+        }
+        tracing::debug!(turn = %live.turn.id, "paused the reply");
+        live.turn.pause_playback();
+        live.dropped_until = u32::MAX;
+        // Whoever ends the reply needs its place.
+        live.turn.release_permit();
+        live.interruption = Some(Interruption { turn, heard_at: None, pauses: true });
+        None
+    }
+
+    /// Notes the end of an utterance that interrupts a reply. If nothing is known of it in time, the reply goes on.
+    pub(super) fn interruption_spoken(&mut self, turn: TurnId, ctx: &mut Ctx) {
+        let Some(interruption) = self.interruption(turn) else { return };
+        interruption.heard_at = Some(Instant::now());
+        ctx.run_later(self.rules.interruption.resume_after, move |act, _| {
+            let _in = act.span.clone().entered();
+            if act.interruption(turn).is_some_and(|interruption| interruption.pauses) {
+                actor_metrics().turn_taking.interruptions.late.increment(1);
+                act.resume();
+            }
+        });
+    }
+
+    fn interruption(&mut self, turn: TurnId) -> Option<&mut Interruption> {
+        self.live.as_mut()?.interruption.as_mut().filter(|i| i.turn.id == turn)
+    }
+
+    /// Lets a paused reply go on with the first sentence that was not heard.
+    fn resume(&mut self) {
+        let Some(live) = &mut self.live else { return };
+        let Some(interruption) = live.interruption.as_mut().filter(|i| i.pauses) else { return };
+        interruption.pauses = false;
+        let from = live.heard().whole;
+        tracing::debug!(turn = %live.turn.id, from, "the reply goes on");
+        live.dropped_until = live.turn.resume_playback(from);
+        // If its place was taken meanwhile, it is one turn above the limit.
+        live.turn.acquire_permit(&self.rules.admission);
+    }
+
+    /// Drops an utterance that is not answered, and lets the reply go on. Returns false if it interrupts none.
+    pub(super) fn dismiss(&mut self, turn: TurnId) -> bool {
+        let Some(interruption) = self.interruption(turn) else { return false };
+        interruption.turn.cut();
+        self.resume();
+        if let Some(live) = &mut self.live {
+            live.interruption = None;
+        }
+        true
+    }
+
+    /// Makes the utterance that has interrupted a reply the live turn, since the reply is over.
+    pub(super) fn listen_to(&mut self, Interruption { turn, heard_at, .. }: Interruption) {
+        let hearing = heard_at.is_none();
+        self.live = Some(LiveTurn { heard_at, ..self.live_turn(turn, hearing) });
+    }
+
+    /// Ends the reply that an utterance has interrupted, and returns the utterance.
+    fn end_interrupted(&mut self, turn: TurnId, ctx: &mut Ctx) -> Option<Interruption> {
+        self.interruption(turn)?;
+        let interruption = self.live.as_mut()?.interruption.take();
+        self.cut(ctx);
+        interruption
+    }
+}
+
+impl LiveTurn {
+    /// Reports whether a step of its playback is carried out. What was on its way when the person spoke is not.
+    pub(super) fn takes(&mut self, step: &PlaybackStep) -> bool {
+        match step {
+            PlaybackStep::Resumed { count, .. } if *count == self.dropped_until => {
+                self.dropped_until = 0;
+                true
+            }
+            PlaybackStep::Resumed { .. } => false,
+            PlaybackStep::Stop => true,
+            _ => self.dropped_until == 0,
+        }
+    }
+
+    /// Reports whether a backchannel would be an answer: to a question, or to a reply that is nearly over.
+    fn awaits_answer(&self) -> bool {
+        let progress = *self.turn.progress().borrow();
+        let left = progress
+            .and_then(|p| Some(p.left? + p.quiet_from.saturating_duration_since(Instant::now())));
+        self.asks || left.is_some_and(|left| left <= LAST_WORDS)
+    }
+}
+
+impl Handler<Interrupted> for DeviceActor {
+    type Result = ();
+
+    fn handle(&mut self, Interrupted { turn, input }: Interrupted, ctx: &mut Self::Context) {
+        let _in = self.span.clone().entered();
+        let outcomes = &actor_metrics().turn_taking.interruptions;
+        if let Some(live) = self.live.as_ref().filter(|live| live.interruption.is_some()) {
+            let meaning = match &input {
+                TurnInput::Words(words) => {
+                    self.rules.interruption.meaning(words, live.awaits_answer())
+                }
+                _ => Meaning::Words,
+            };
+            match meaning {
+                Meaning::Backchannel => {
+                    if self.dismiss(turn.id) {
+                        outcomes.backchannel.increment(1);
+                    }
+                    return self.count();
+                }
+                Meaning::Stop => {
+                    if let Some(interruption) = self.end_interrupted(turn.id, ctx) {
+                        interruption.turn.cut();
+                        outcomes.stopped.increment(1);
+                        if let TurnInput::Words(text) = input {
+                            self.send(&Downlink::Stt { text }, ctx);
+                        }
+                    }
+                    return self.count();
+                }
+                Meaning::Words => {
+                    if let Some(interruption) = self.end_interrupted(turn.id, ctx) {
+                        outcomes.answered.increment(1);
+                        self.listen_to(interruption);
+                    }
+                }
+            }
+        }
+        // The reply may have ended by itself meanwhile.
+        let is_live = self.live.as_ref().is_some_and(|live| live.turn.id == turn.id);
+        if let Some(links) = self.links.as_ref().filter(|_| is_live) {
+            links.start_turn.do_send(StartTurn { turn, input });
+        }
+        self.count();
+    }
+}

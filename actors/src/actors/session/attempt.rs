@@ -1,0 +1,80 @@
+//! Attempts of an answer in a pause, before it is certain that the person has finished. The reply is held, no tool is
+//! called, and nothing is remembered until then. Not for when attempts are allowed: that is `crate::speculation` and,
+//! for the load, the AsrActor.
+
+use actix::{AsyncContext as _, Context, Handler, SpawnHandle};
+
+use super::{Running, SessionActor, spoken_words};
+use crate::actors::messages::{Hypothesis, StartTurn, Transcribed};
+use crate::dialogue::turn::TurnRecord;
+use crate::dialogue::{Turn, TurnInput};
+use crate::metrics::actor_metrics;
+
+/// Attempt of an answer.
+pub(super) struct Attempt {
+    pub(super) turn: Turn,
+    words: String,
+    /// Record of it, once the model has finished.
+    pub(super) record: Option<TurnRecord>,
+    work: SpawnHandle,
+}
+
+impl SessionActor {
+    /// Attempts an answer to these words, unless that could not be undone: a call waits for the person's yes.
+    fn attempt(&mut self, of: &Turn, words: String, ctx: &mut Context<Self>) {
+        let busy = self.running.is_some() || self.next.is_some() || self.toolbox.holds_call();
+        let dear = self.llm.price_per_million() > self.rules.max_price_per_million;
+        if busy || dear || !of.is_live() {
+            return of.release_permit();
+        }
+        tracing::debug!(turn = %of.id, "attempts an answer");
+        let turn = of.attempt();
+        let work = self.run(turn.clone(), TurnInput::Words(words.clone()), ctx);
+        self.attempt = Some(Attempt { turn, words, record: None, work });
+    }
+
+    /// Drops the attempt, as if it had not been made.
+    fn withdraw(&mut self, ctx: &mut Context<Self>) {
+        let Some(attempt) = self.attempt.take() else { return };
+        attempt.turn.withdraw();
+        ctx.cancel_future(attempt.work);
+        actor_metrics().turn_taking.attempts.withdrawn.increment(1);
+    }
+
+    /// Makes the attempt the answer of a turn that begins. Returns false if there is none, or it does not fit: it is
+    /// dropped then.
+    pub(super) fn use_attempt(&mut self, start: &StartTurn, ctx: &mut Context<Self>) -> bool {
+        let fits = |attempt: &Attempt| {
+            let same = matches!(&start.input, TurnInput::Words(words) if *words == attempt.words);
+            same && attempt.turn.id == start.turn.id && attempt.turn.is_live()
+        };
+        if !self.attempt.as_ref().is_some_and(fits) {
+            self.withdraw(ctx);
+            return false;
+        }
+        let Some(Attempt { turn, words: text, record, .. }) = self.attempt.take() else {
+            return false;
+        };
+        actor_metrics().turn_taking.attempts.used.increment(1);
+        tracing::debug!(turn = %turn.id, "the attempt is the answer");
+        self.outputs.transcribed.do_send(Transcribed { turn: turn.clone(), text });
+        self.running = Some(Running { turn: turn.clone(), record: None, heard: None });
+        if let Some(record) = record {
+            self.recorded(&turn, record, ctx);
+        }
+        turn.confirm();
+        true
+    }
+}
+
+impl Handler<Hypothesis> for SessionActor {
+    type Result = ();
+
+    fn handle(&mut self, Hypothesis { turn, transcript }: Hypothesis, ctx: &mut Self::Context) {
+        self.withdraw(ctx);
+        match transcript.as_ref().and_then(spoken_words) {
+            Some(words) => self.attempt(&turn, words, ctx),
+            None => turn.release_permit(),
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! What an interruption means: words that end a reply, words that only show that somebody listens, words that want silence
+//! and no answer. Settings, lists and the decision; pure. Not for pausing and resuming: that is `actors::device`.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::settings::ms;
+
+/// Before the end of a reply, a backchannel is an answer to it.
+pub const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Section `[interruption]`: voice while a reply is played in realtime mode.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct InterruptionSettings {
+    /// True if voice pauses the reply until it is known what was said; false if it ends it.
+    pub pause: bool,
+    /// Time after the end of the voice at which the reply is resumed, though it is not known what was said. Words that
+    /// are known later end it all the same.
+    #[serde(rename = "resume_after_ms", with = "ms")]
+    pub resume_after: Duration,
+    /// Words that only show that somebody listens, in Chinese; compared without case, spaces and punctuation.
+    pub backchannels_zh: Vec<String>,
+    /// The same in English and all other languages.
+    pub backchannels_en: Vec<String>,
+    /// Words that end a reply and are not answered, in Chinese.
+    pub stop_words_zh: Vec<String>,
+    /// The same in English and all other languages.
+    pub stop_words_en: Vec<String>,
+}
+
+impl Default for InterruptionSettings {
+    fn default() -> Self {
+        let list = |words: &str| words.split(',').map(|word| word.trim().to_owned()).collect();
+        Self {
+            pause: true,
+            resume_after: Duration::from_secs(2),
+            backchannels_zh: list(
+                "嗯, 唔, 呃, 哦, 噢, 啊, 哈, 对, 是, 是的, 好, 好的, 行, 明白, 知道了",
+            ),
+            backchannels_en: list(
+                "uh-huh, mm-hmm, mhm, mm, hmm, uh, um, ah, oh, yeah, yes, yep, ok, okay, right, sure, \
+                 I see, got it",
+            ),
+            stop_words_zh: list("停, 停下, 停一下, 停止, 别说了, 不要说了, 闭嘴, 安静, 够了, 打住"),
+            stop_words_en: list(
+                "stop, stop it, stop talking, be quiet, quiet, shut up, enough, that's enough, cancel",
+            ),
+        }
+    }
+}
+
+/// What the words of an interruption mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Meaning {
+    /// They are to be answered.
+    Words,
+    /// They only show that somebody listens.
+    Backchannel,
+    /// They want silence.
+    Stop,
+}
+
+impl InterruptionSettings {
+    /// Returns what these words mean. If the reply `asked` something or is nearly over, a backchannel is an answer.
+    pub fn meaning(&self, words: &str, asked: bool) -> Meaning {
+        let all = |lists: [&Vec<String>; 2]| consists_of(words, lists.into_iter().flatten());
+        if all([&self.stop_words_zh, &self.stop_words_en]) {
+            Meaning::Stop
+        } else if !asked && all([&self.backchannels_zh, &self.backchannels_en]) {
+            Meaning::Backchannel
+        } else {
+            Meaning::Words
+        }
+    }
+}
+
+/// Reports whether a sentence is a question.
+pub fn is_question(sentence: &str) -> bool {
+    let marks = |c: char| !c.is_alphanumeric();
+    sentence
+        .rsplit(|c: char| c.is_alphanumeric())
+        .next()
+        .is_some_and(|end| end.chars().filter(|c| marks(*c)).any(|c| matches!(c, '?' | '？')))
+}
+
+/// Reports whether a text is a row of these words, and nothing else.
+fn consists_of<'a>(text: &str, words: impl Iterator<Item = &'a String>) -> bool {
+    let bare = |text: &str| -> String {
+        text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+    };
+    let text = bare(text);
+    let words: Vec<String> = words.map(|word| bare(word)).filter(|word| !word.is_empty()).collect();
+    // Whether the text up to each byte is such a row.
+    let mut reached = vec![false; text.len() + 1];
+    reached[0] = true;
+    for at in 0..text.len() {
+        if !reached[at] {
+            continue;
+        }
+        for word in words.iter().filter(|word| text[at..].starts_with(word.as_str())) {
+            reached[at + word.len()] = true;
+        }
+    }
+    !text.is_empty() && reached[text.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn meaning(words: &str) -> Meaning {
+        InterruptionSettings::default().meaning(words, false)
+    }
+
+    #[test]
+    fn backchannels_may_be_repeated_and_joined_and_nothing_more() {
+        for words in
+            ["嗯。", "嗯嗯", "对对，好的！", "Uh-huh.", "uh huh, yeah", "OK, right.", "I see"]
+        {
+            assert_eq!(meaning(words), Meaning::Backchannel, "{words}");
+        }
+        for words in ["嗯，我想问", "对了", "Okay, but why?", "yeah no", "right now", "好的吧", "1"]
+        {
+            assert_eq!(meaning(words), Meaning::Words, "{words}");
+        }
+    }
+
+    #[test]
+    fn stop_words_mean_silence_unless_more_is_said() {
+        for words in ["停！", "别说了。", "Stop.", "Stop, stop it!", "Be quiet", "停停停"]
+        {
+            assert_eq!(meaning(words), Meaning::Stop, "{words}");
+        }
+        for words in ["stop the timer", "停车场在哪里", "Enough for two?"] {
+            assert_eq!(meaning(words), Meaning::Words, "{words}");
+        }
+    }
+
+    #[test]
+    fn after_a_question_a_backchannel_is_an_answer_and_stop_still_means_stop() {
+        let asked = |words| InterruptionSettings::default().meaning(words, true);
+        assert_eq!([asked("Yes."), asked("好的")], [Meaning::Words; 2]);
+        assert_eq!(asked("stop"), Meaning::Stop);
+    }
+
+    #[test]
+    fn questions_end_with_their_mark() {
+        for text in ["Really?", "好吗？", "\"Is it?\" ", "What?!"] {
+            assert!(is_question(text), "{text}");
+        }
+        for text in ["Really.", "Why? Because.", "", "好"] {
+            assert!(!is_question(text), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_words_mean_something(words in any::<String>(), list in proptest::collection::vec(any::<String>(), 0..5)) {
+            let settings = InterruptionSettings { backchannels_en: list, ..InterruptionSettings::default() };
+            settings.meaning(&words, false);
+            is_question(&words);
+        }
+    }
+}

@@ -31,6 +31,27 @@ pub(crate) fn seed(seed: u64) {
     SEEDED.store(true, Ordering::SeqCst);
 }
 
+/// Does this in a copy of the process, and waits for its end. Returns what is wrong if it does not end well. To be called
+/// while the process has one thread.
+pub(crate) fn in_a_copy(work: impl FnOnce()) -> Result<(), String> {
+    // SAFETY: no other thread can hold anything that the copy needs.
+    let child = unsafe { libc::fork() };
+    match child {
+        0 => {
+            work();
+            std::process::exit(0)
+        }
+        1.. => {
+            let mut status = 0;
+            // SAFETY: `status` can be written.
+            let ended = unsafe { libc::waitpid(child, &raw mut status, 0) };
+            let well = ended == child && libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0;
+            if well { Ok(()) } else { Err(format!("the world ended: status {status:#x}")) }
+        }
+        _ => Err(format!("cannot make a process: {}", std::io::Error::last_os_error())),
+    }
+}
+
 /// Lets the date follow the virtual time of this thread's runtime from now on.
 pub(crate) fn follow_virtual_time() {
     BEGUN.set(Some(Instant::now()));

@@ -188,7 +188,10 @@ impl Parts {
             describer: None,
         };
         let audio = AudioPool::current_thread();
-        Pipeline::new(ports, PipelineSettings::default(), audio, self.process.clone())
+        let mut settings = PipelineSettings::default();
+        // Nobody listens to how good it sounds.
+        settings.speaking.complexity = 0;
+        Pipeline::new(ports, settings, audio, self.process.clone())
     }
 }
 

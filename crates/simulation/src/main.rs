@@ -49,12 +49,9 @@ struct Args {
     /// Checks the simulation itself: plants each bug until it is found, and runs a seed twice.
     #[arg(long, conflicts_with_all = ["seed", "bug"])]
     check: bool,
-    /// Only the outcome of `--seed`, as one line for a program.
-    #[arg(long, hide = true, requires = "seed")]
-    brief: bool,
-    /// The number of this world among those at a time, which chooses its core.
-    #[arg(long, hide = true, requires = "brief")]
-    job: Option<usize>,
+    /// Runs the worlds whose seeds are read, and tells of each in one line. The number chooses a core.
+    #[arg(long, hide = true, conflicts_with_all = ["seed", "check"])]
+    serve: Option<usize>,
 }
 
 const EXAMPLES: &str = "Examples:
@@ -69,14 +66,11 @@ fn main() -> ExitCode {
     if args.check {
         return many::check(&args);
     }
+    if let Some(job) = args.serve {
+        return many::serve(job, args.bug);
+    }
     let Some(seed) = args.seed else { return many::run(&args) };
     let plan = Plan::of(seed, args.bug);
-    if args.brief {
-        if let Some(job) = args.job {
-            many::stay_on_a_core(job);
-        }
-        return many::tell(&world::run(&plan, false));
-    }
     if std::env::var_os("RUST_LOG").is_some() {
         let filter = tracing_subscriber::EnvFilter::from_default_env();
         tracing_subscriber::fmt().with_env_filter(filter).without_time().init();

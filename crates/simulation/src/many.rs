@@ -1,8 +1,9 @@
-//! Many worlds, each in a process of its own, for only a whole process follows from one seed. Not for
+//! Many worlds, each in a process of its own, for only a whole process follows from one seed: a copy of one that has
+//! made what all of them need. Not for
 //! what happens in a world.
 
-use std::io::{BufRead as _, BufReader};
-use std::process::{Command, ExitCode, Stdio};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdout, Command, ExitCode, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -11,17 +12,33 @@ use clap::ValueEnum as _;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde_json::{Value, json};
 
-use crate::Args;
 use crate::judge::Counts;
-use crate::plan::{Bug, CONVERSATIONS};
-use crate::world::Outcome;
+use crate::plan::{Bug, CONVERSATIONS, Plan};
+use crate::world::{self, Outcome};
+use crate::{Args, determinism, speech};
 
 const PROGRESS_EVERY: Duration = Duration::from_secs(10);
 /// Failing seeds that are shown.
 const MOST_SHOWN: usize = 20;
 
+/// Runs each world whose seed is read in a copy of this process, and tells of it in one line. What all worlds need is made
+/// before.
+pub(crate) fn serve(job: usize, bug: Option<Bug>) -> ExitCode {
+    stay_on_a_core(job);
+    bpe_openai::o200k_base().count("");
+    speech::encode_all();
+    for seed in std::io::stdin().lines().map_while(Result::ok) {
+        let Ok(seed) = seed.parse() else { return ExitCode::FAILURE };
+        let plan = Plan::of(seed, bug);
+        if let Err(wrong) = determinism::in_a_copy(|| tell(&world::run(&plan, false))) {
+            println!("{}", json!({ "wrong": [wrong] }));
+        }
+    }
+    ExitCode::SUCCESS
+}
+
 /// Writes the outcome of a world as one line.
-pub(crate) fn tell(outcome: &Outcome) -> ExitCode {
+fn tell(outcome: &Outcome) {
     let line = json!({
         "counts": outcome.counts.rows(),
         "seconds": outcome.lasted.as_secs(),
@@ -29,7 +46,6 @@ pub(crate) fn tell(outcome: &Outcome) -> ExitCode {
         "wrong": outcome.wrong,
     });
     println!("{line}");
-    ExitCode::SUCCESS
 }
 
 struct Totals {
@@ -62,7 +78,7 @@ pub(crate) fn check(args: &Args) -> ExitCode {
         }
         good &= !totals.failing.is_empty();
     }
-    let (first, second) = (one(args, args.first, 0), one(args, args.first, 1));
+    let [first, second] = [0, 1].map(|job| WorldServer::start(args, job).run(args.first));
     let same = first == second && first["trace"].is_string();
     println!("seed {} run twice: {}", args.first, if same { "the same" } else { "NOT the same" });
     if good && same { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -77,13 +93,14 @@ fn worlds(args: &Args) -> (Totals, Duration) {
         let (next, locked) = (&next, &locked);
         for job in 0..args.jobs {
             scope.spawn(move || {
+                let mut server = WorldServer::start(args, job);
                 loop {
                     let seed = next.fetch_add(1, Ordering::SeqCst);
                     let bug_found = args.bug.is_some() && !locked().failing.is_empty();
                     if seed >= args.first + worlds || bug_found {
                         return;
                     }
-                    let world = one(args, seed, job);
+                    let world = server.run(seed);
                     let mut totals = locked();
                     totals.add(seed, &world);
                     if totals.shown.elapsed() > PROGRESS_EVERY {
@@ -103,7 +120,7 @@ fn worlds(args: &Args) -> (Totals, Duration) {
 
 /// Keeps this process on one core: its threads wait for each other all the time, and take a fifth less
 /// of the processor than on two. Where the system does not allow it, they run as they are put.
-pub(crate) fn stay_on_a_core(job: usize) {
+fn stay_on_a_core(job: usize) {
     let Ok(allowed) = sched_getaffinity(None) else { return };
     let mut cores = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core)).cycle();
     let Some(core) = cores.nth(job) else { return };
@@ -112,20 +129,43 @@ pub(crate) fn stay_on_a_core(job: usize) {
     sched_setaffinity(None, &one).ok();
 }
 
-/// Runs one world in a process of its own.
-fn one(args: &Args, seed: u64, job: u64) -> Value {
-    let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
-    command.args(["--brief", "--seed", &seed.to_string(), "--job", &job.to_string()]);
-    if let Some(bug) = args.bug {
-        let bug = bug.to_possible_value().expect("each bug has a name");
-        command.args(["--break", bug.get_name()]);
+/// A process that runs worlds, each in a copy of it.
+struct WorldServer {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+impl WorldServer {
+    fn start(args: &Args, job: u64) -> Self {
+        let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
+        command.args(["--serve", &job.to_string()]);
+        if let Some(bug) = args.bug {
+            let bug = bug.to_possible_value().expect("each bug has a name");
+            command.args(["--break", bug.get_name()]);
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("this program can be started");
+        let lines = BufReader::new(child.stdout.take().expect("its output is piped"));
+        Self { child, lines }
     }
-    let mut child = command.stdout(Stdio::piped()).spawn().expect("this program can be started");
-    let mut line = String::new();
-    let read = child.stdout.take().map(|out| BufReader::new(out).read_line(&mut line));
-    let ended = child.wait();
-    serde_json::from_str(&line)
-        .unwrap_or_else(|_| json!({ "wrong": [format!("the world ended: {ended:?}, {read:?}")] }))
+
+    fn run(&mut self, seed: u64) -> Value {
+        let mut line = String::new();
+        let asked = self.child.stdin.as_mut().map(|seeds| writeln!(seeds, "{seed}"));
+        let read = self.lines.read_line(&mut line);
+        serde_json::from_str(&line)
+            .unwrap_or_else(|_| json!({ "wrong": [format!("no world ran: {asked:?}, {read:?}")] }))
+    }
+}
+
+/// It ends when it gets no more seeds.
+impl Drop for WorldServer {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        if let Err(error) = self.child.wait() {
+            eprintln!("cannot wait for a process: {error}");
+        }
+    }
 }
 
 impl Totals {

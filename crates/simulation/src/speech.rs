@@ -37,6 +37,13 @@ pub(crate) fn packets(device: Option<usize>) -> &'static [Bytes] {
     PACKETS[device.unwrap_or(DEVICES)].get_or_init(|| encoded(device))
 }
 
+/// Encodes all of them, so that nobody waits for it later.
+pub(crate) fn encode_all() {
+    for device in (0..DEVICES).map(Some).chain([None]) {
+        packets(device);
+    }
+}
+
 fn encoded(device: Option<usize>) -> Vec<Bytes> {
     let length = 12 * PACKET;
     let mut sound = vec![0_i16; length];

@@ -129,6 +129,8 @@ pub struct HearingSettings {
     pub min_rms: f64,
     /// Least ratio of the level of voice to the noise floor.
     pub over_noise: f64,
+    /// True if the echo of devices that leave it to the server is cancelled.
+    pub cancel_echo: bool,
 }
 
 impl Default for HearingSettings {
@@ -142,6 +144,7 @@ impl Default for HearingSettings {
             aggressiveness: 2,
             min_rms: 80.0,
             over_noise: 1.6,
+            cancel_echo: true,
         }
     }
 }

@@ -177,6 +177,7 @@ fn unmaintained_crates_are_known_to_one_file_each() {
         ("actix_web_actors", "actors/src/ws_link.rs"),
         ("audiopus", "actors/src/audio/opus.rs"),
         ("webrtc_vad", "actors/src/audio/voice_detector.rs"),
+        ("sonora_aec3", "actors/src/audio/echo_canceller.rs"),
     ];
     // What the codecs cost alone is measured without our code around them.
     let measured_bare = ("actors/benches/hot/floor.rs", ["audiopus", "webrtc_vad"]);

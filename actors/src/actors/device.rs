@@ -82,6 +82,8 @@ impl DeviceActor {
             forgets: 0,
             to_say: VecDeque::new(),
             notice_given: false,
+            sent: None,
+            last_stamp: 0,
         };
         Self {
             connection,

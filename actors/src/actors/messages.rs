@@ -21,6 +21,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use crate::audio::echo_canceller::SentPackets;
 use crate::audio::playout::PlayedBack as HeardPart;
 use crate::dialogue::phrases::Language;
 use crate::dialogue::{Turn, TurnEvent, TurnInput};
@@ -32,7 +33,14 @@ use crate::utterance_channel::AudioReceiver;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UplinkItem {
     /// One Opus packet, header stripped.
-    Packet(Bytes),
+    Packet {
+        /// The packet.
+        opus: Bytes,
+        /// Stamp of the packet of ours that the device has played, where it leaves its echo to us; else 0.
+        played: u32,
+    },
+    /// The device leaves its echo to us, and is sent these packets.
+    CancelEcho(SentPackets),
     /// The microphone opened.
     ListenStart(ListenMode),
     /// The microphone closed.

@@ -122,9 +122,9 @@ impl VadActor {
         }
     }
 
-    fn packet(&mut self, opus: &[u8], ctx: &mut Context<Self>) {
+    fn packet(&mut self, opus: &[u8], played: u32, ctx: &mut Context<Self>) {
         let Some(mode) = self.mode else { return actor_metrics().uplink.unwanted.increment(1) };
-        if !self.decode(opus) {
+        if !self.decode(opus, played) {
             return;
         }
         if self.open.as_ref().is_some_and(|u| !u.turn.is_live()) {
@@ -235,9 +235,9 @@ impl VadActor {
 
     /// Decodes a packet and appends its samples. A packet that does not decode is counted and
     /// skipped, with false as the result.
-    fn decode(&mut self, opus: &[u8]) -> bool {
+    fn decode(&mut self, opus: &[u8], played: u32) -> bool {
         let count = &actor_metrics().uplink;
-        match self.detector.decode(opus) {
+        match self.detector.decode(opus, played) {
             Ok(()) if opus.is_empty() => count.empty.increment(1),
             Ok(()) => count.heard.increment(1),
             Err(error) => {
@@ -361,7 +361,11 @@ impl Actor for VadActor {
 impl StreamHandler<UplinkItem> for VadActor {
     fn handle(&mut self, item: UplinkItem, ctx: &mut Self::Context) {
         match item {
-            UplinkItem::Packet(opus) => self.packet(&opus, ctx),
+            UplinkItem::Packet { opus, played } => self.packet(&opus, played, ctx),
+            UplinkItem::CancelEcho(sent) if self.settings.cancel_echo => {
+                self.detector.cancel_echo(sent);
+            }
+            UplinkItem::CancelEcho(_) => {}
             UplinkItem::ListenStart(mode) => self.listen(mode, ctx),
             UplinkItem::ListenStop => {
                 self.end(ctx);

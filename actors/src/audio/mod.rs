@@ -1,6 +1,7 @@
 //! Pure audio processing: functions of samples and durations. No actix, no async, no sockets, no
 //! wall clock; times are [`std::time::Duration`]s since a start that the caller chose.
 
+pub mod echo_canceller;
 pub mod endpointer;
 pub mod opus;
 pub mod pcm;

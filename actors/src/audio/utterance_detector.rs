@@ -5,6 +5,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use super::echo_canceller::{EchoCanceller, SentPackets};
 use super::endpointer::{Endpoint, Endpointer, MAX_ONSET_PAUSE};
 use super::opus::{Decoder, MAX_PACKET_MS, OpusError};
 use super::pcm;
@@ -39,11 +40,31 @@ pub struct Classified {
     sound: Range<usize>,
 }
 
+/// Echo of a device that leaves it to us.
+struct Echo {
+    sent: SentPackets,
+    /// Made when something was played.
+    canceller: Option<EchoCanceller>,
+}
+
+impl Echo {
+    fn canceller(&mut self, played: u32) -> Option<&mut EchoCanceller> {
+        if self.canceller.is_none() && played > 0 {
+            let made = EchoCanceller::new(self.sent.clone());
+            self.canceller = made
+                .inspect_err(|error| tracing::warn!(%error, "cannot cancel the echo of a device"))
+                .ok();
+        }
+        self.canceller.as_mut()
+    }
+}
+
 /// Utterance detector of one device. Decoder, voice detector and history are created when they are
 /// first needed; after that nothing is allocated for a packet.
 pub struct UtteranceDetector {
     settings: HearingSettings,
     decoder: Option<Decoder>,
+    echo: Option<Echo>,
     voicing: Option<VoiceDetector>,
     endpointer: Endpointer,
     /// Recent samples: the history, which is classified, then those that are not classified yet.
@@ -64,17 +85,23 @@ impl UtteranceDetector {
             endpointer: Endpointer::new(&settings),
             settings,
             decoder: None,
+            echo: None,
             voicing: None,
             recent: Vec::new(),
             classified: 0,
         }
     }
 
-    /// Decodes a packet and appends its samples.
+    /// Removes the echo of these packets from the sound from now on.
+    pub fn cancel_echo(&mut self, sent: SentPackets) {
+        self.echo = Some(Echo { sent, canceller: None });
+    }
+
+    /// Decodes a packet and appends its samples, without the echo of what was played.
     ///
     /// # Errors
     /// Fails if the packet is no Opus; the next one may be.
-    pub fn decode(&mut self, opus: &[u8]) -> Result<(), PacketError> {
+    pub fn decode(&mut self, opus: &[u8], played: u32) -> Result<(), PacketError> {
         if opus.len() > MAX_OPUS_BYTES {
             return Err(PacketError::Oversized);
         }
@@ -91,7 +118,11 @@ impl UtteranceDetector {
             self.recent.drain(..self.classified - self.keep);
             self.classified = self.keep;
         }
+        let before = self.recent.len();
         decoder.decode(opus, &mut self.recent)?;
+        if let Some(canceller) = self.echo.as_mut().and_then(|echo| echo.canceller(played)) {
+            canceller.cancel(played, &mut self.recent[before..]);
+        }
         Ok(())
     }
 
@@ -190,7 +221,7 @@ mod tests {
     fn utterances(detector: &mut UtteranceDetector, packets: &[Bytes]) -> Vec<Vec<i16>> {
         let (mut found, mut open) = (Vec::new(), None);
         for packet in packets {
-            detector.decode(packet).unwrap();
+            detector.decode(packet, 0).unwrap();
             while let Some(classified) = detector.classify() {
                 if let Some(Endpoint::Started { .. }) = classified.endpoint {
                     open = Some(Vec::new());
@@ -244,7 +275,7 @@ mod tests {
     #[test]
     fn the_past_is_kept_no_longer_than_needed() {
         let mut detector = UtteranceDetector::new(HearingSettings::default());
-        detector.decode(&sound::silence(60)[0]).unwrap();
+        detector.decode(&sound::silence(60)[0], 0).unwrap();
         let room = detector.recent.capacity();
         utterances(&mut detector, &two_utterances((16_000, 60)));
         assert_eq!(detector.recent.capacity(), room);
@@ -253,8 +284,8 @@ mod tests {
     #[test]
     fn what_is_no_packet_is_told_apart() {
         let mut detector = UtteranceDetector::new(HearingSettings::default());
-        assert_eq!(detector.decode(&[0; MAX_OPUS_BYTES + 1]), Err(PacketError::Oversized));
-        assert!(matches!(detector.decode(&[0xff; 40]), Err(PacketError::Garbage(_))));
+        assert_eq!(detector.decode(&[0; MAX_OPUS_BYTES + 1], 0), Err(PacketError::Oversized));
+        assert!(matches!(detector.decode(&[0xff; 40], 0), Err(PacketError::Garbage(_))));
         assert!(detector.classify().is_none() && detector.unclassified().is_empty());
     }
 }

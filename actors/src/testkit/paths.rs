@@ -41,7 +41,7 @@ impl Uplink {
     /// # Panics
     /// Panics if it is no Opus.
     pub fn packet(&mut self, opus: &[u8]) -> usize {
-        self.detector.decode(opus).expect("a packet of Opus");
+        self.detector.decode(opus, 0).expect("a packet of Opus");
         let (sender, receiver) = &mut self.lane;
         let mut samples = 0;
         while let Some(judged) = self.detector.classify() {

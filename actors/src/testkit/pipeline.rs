@@ -152,8 +152,15 @@ impl TestPipeline {
 
     /// Says hello with this protocol version and waits for the answer.
     pub async fn greet(&mut self, version: u32) {
+        self.greet_with(version, "{}").await;
+    }
+
+    /// Says hello as [`TestPipeline::greet`] does, with these features, which are JSON.
+    pub async fn greet_with(&mut self, version: u32, features: &str) {
         self.framing = Framing::from_version(version);
-        self.text(&format!(r#"{{"type":"hello","version":{version},"transport":"websocket"}}"#));
+        self.text(&format!(
+            r#"{{"type":"hello","version":{version},"features":{features},"transport":"websocket"}}"#
+        ));
         self.until("hello").await;
     }
 
@@ -183,7 +190,12 @@ impl TestPipeline {
 
     /// Sends one Opus packet in the device's framing.
     pub fn packet(&self, opus: Bytes) {
-        self.binary(self.framing.encode(&AudioPacket { opus, timestamp_ms: 0 }));
+        self.packet_played(opus, 0);
+    }
+
+    /// Sends one Opus packet as [`TestPipeline::packet`] does, with the stamp of a packet that was played.
+    pub fn packet_played(&self, opus: Bytes, timestamp_ms: u32) {
+        self.binary(self.framing.encode(&AudioPacket { opus, timestamp_ms }));
     }
 
     /// Sends packets as a microphone does, one every 60 ms.

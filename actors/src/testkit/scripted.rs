@@ -62,6 +62,8 @@ pub enum TtsAct {
     },
     /// Makes audio piece by piece: for each, a wait and the length of its audio.
     Pieces(Vec<(Duration, Duration)>),
+    /// Makes this audio, 16 kHz mono, after this long.
+    Recorded(Vec<i16>, Duration),
     /// Fails with this kind of error after this long.
     Fail(ProviderErrorKind, Duration),
     /// Makes 300 ms of audio, then fails.
@@ -317,6 +319,11 @@ impl Tts for ScriptedTts {
                 pieces_of_audio(pieces, first, each)
             }
             TtsAct::Pieces(pieces) => audio(pieces),
+            TtsAct::Recorded(samples, wait) => stream::once(async move {
+                tokio::time::sleep(wait).await;
+                Ok(Pcm { samples: samples.into(), sample_rate_hz: TTS_RATE_HZ })
+            })
+            .boxed(),
             TtsAct::Fail(kind, wait) => stream::once(async move {
                 tokio::time::sleep(wait).await;
                 Err(failure(kind))

@@ -118,7 +118,7 @@ fn the_actor_allocates_no_more_than_its_parts() {
     let send = |packets: &[Bytes]| {
         system.block_on(async {
             for packet in packets {
-                lane.send(UplinkItem::Packet(packet.clone())).await.unwrap();
+                lane.send(UplinkItem::Packet { opus: packet.clone(), played: 0 }).await.unwrap();
                 tokio::task::yield_now().await;
             }
             while lane.capacity() < lane.max_capacity() {

@@ -5,6 +5,7 @@ mod checks;
 mod consent;
 mod consent_of_text_clients;
 mod device_tools;
+mod echo;
 mod failures;
 mod interruptions;
 mod machine;

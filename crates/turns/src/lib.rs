@@ -6,6 +6,7 @@
 
 pub mod detector;
 pub mod device;
+pub mod echo;
 pub mod latency;
 pub mod manifest;
 pub mod policy;

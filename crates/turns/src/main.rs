@@ -1,7 +1,7 @@
 //! `scripts/turns`: arguments and printing only.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool for people")]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,13 +13,14 @@ use hearken_turns::detector::Remembering;
 use hearken_turns::device::{Network, Upstreams};
 use hearken_turns::policy::Policy;
 use hearken_turns::run::{Conditions, Turn};
-use hearken_turns::{manifest, policy, report, run};
+use hearken_turns::{echo, manifest, policy, report, run};
 
 const EXAMPLES: &str = "Examples:
   scripts/turns score turns/manifest.jsonl
   scripts/turns score turns/manifest.jsonl --language zh --splices
   scripts/turns score turns/manifest.jsonl --policy 'hearing.silence_ms=500|600, hearing.aggressiveness=3'
-  scripts/turns latency turns/manifest.jsonl --policy 'speculation.tries=0'";
+  scripts/turns latency turns/manifest.jsonl --policy 'speculation.tries=0'
+  scripts/turns echo turns/manifest.jsonl --scenes 60";
 
 /// Measures turn-taking on recorded speech, in virtual time.
 #[derive(Parser)]
@@ -43,6 +44,21 @@ enum Command {
         /// Times that recogniser, model and synthesiser take until their first result, in ms.
         #[arg(long, value_delimiter = ',', num_args = 3, default_values_t = [250, 350, 150])]
         upstreams_ms: Vec<u64>,
+    },
+    /// Measures echo: a device plays a reply in a room, and a person speaks over it.
+    #[command(after_help = EXAMPLES)]
+    Echo {
+        /// JSON lines that name recordings.
+        manifest: PathBuf,
+        /// Scenes of a minute, each in a room of its own.
+        #[arg(long, default_value_t = 60)]
+        scenes: u64,
+        /// Levels of the person, in decibels over the echo.
+        #[arg(long, value_delimiter = ',', default_values_t = [0.0, -10.0], allow_hyphen_values = true)]
+        level_db: Vec<f64>,
+        /// Scenes at a time.
+        #[arg(long, default_value_t = 2)]
+        jobs: usize,
     },
 }
 
@@ -81,6 +97,9 @@ fn main() -> ExitCode {
     let done = match Args::parse().command {
         Command::Score(measurement) => score(&measurement),
         Command::Latency { measurement, upstreams_ms } => latency(&measurement, &upstreams_ms),
+        Command::Echo { manifest, scenes, level_db, jobs } => {
+            measure_echo(&manifest, scenes, &level_db, jobs)
+        }
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -128,6 +147,18 @@ fn latency(args: &Measurement, upstreams_ms: &[u64]) -> anyhow::Result<()> {
         print!("{}", report::latency_table(&policies, &latencies));
     }
     tell(turns.len(), unmarked, policies.len(), begun);
+    Ok(())
+}
+
+fn measure_echo(file: &Path, scenes: u64, levels_db: &[f64], jobs: usize) -> anyhow::Result<()> {
+    let voices = echo::read(&manifest::read(file)?.samples)?;
+    println!("{}", report::ECHO_HEAD);
+    for level_db in levels_db {
+        let found = echo::measure(&voices, scenes, *level_db, jobs)?;
+        for (name, found) in ["none", "cancelled"].iter().zip(&found) {
+            println!("{}", report::echo_row(*level_db, name, found));
+        }
+    }
     Ok(())
 }
 

@@ -137,8 +137,9 @@ impl DeviceActor {
                         actor_metrics().first_audio.record(heard.elapsed());
                     }
                 }
+                let plays_at = live.epoch + live.playout.end(now);
                 live.playout.sent(now);
-                self.packet(opus, item.due, now, ctx);
+                self.packet(opus, item.due, plays_at, ctx);
             }
             PlaybackStep::SentenceEnd(text) => {
                 live.playout.sentence_complete();
@@ -154,11 +155,14 @@ impl DeviceActor {
         }
     }
 
-    fn packet(&mut self, opus: Bytes, due: Instant, played: Duration, ctx: &mut Ctx) {
+    fn packet(&mut self, opus: Bytes, due: Instant, plays_at: Instant, ctx: &mut Ctx) {
         if let Some(sink) = &mut self.connection.sink {
             sink.frame(RecordedFrame::DownAudio(opus.clone()));
         }
-        let timestamp_ms = u32::try_from(played.as_millis()).unwrap_or(u32::MAX);
+        let timestamp_ms = self.state.stamp(plays_at);
+        if let Some(sent) = &self.state.sent {
+            sent.push(timestamp_ms, opus.clone());
+        }
         let late_by = due.elapsed();
         actor_metrics().packet_sent(late_by);
         self.rules.admission.packet_sent(late_by);

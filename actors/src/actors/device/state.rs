@@ -14,6 +14,7 @@ use crate::actors::messages::{
     DeviceToolMessage, PlaybackEnded, PlaybackItem, StartTurn, UplinkItem,
 };
 use crate::admission::Admission;
+use crate::audio::echo_canceller::SentPackets;
 use crate::audio::playout::{PlayedBack, Playout};
 use crate::device_registry::DeviceRegistry;
 use crate::dialogue::Turn;
@@ -97,6 +98,21 @@ pub(super) struct ConnectionState {
     /// Messages that wait for the end of a turn.
     pub(super) to_say: VecDeque<String>,
     pub(super) notice_given: bool,
+    /// Packets that it is sent, if it leaves its echo to us.
+    pub(super) sent: Option<SentPackets>,
+    /// Stamp of the last packet.
+    pub(super) last_stamp: u32,
+}
+
+impl ConnectionState {
+    /// Returns the stamp of a packet that plays at this time: milliseconds of the connection. No two packets have the
+    /// same, and none has 0, which means none.
+    pub(super) fn stamp(&mut self, plays_at: Instant) -> u32 {
+        let time = plays_at.saturating_duration_since(self.since).as_millis();
+        let stamp = u32::try_from(time).unwrap_or(u32::MAX);
+        self.last_stamp = stamp.max(self.last_stamp.saturating_add(1));
+        self.last_stamp
+    }
 }
 
 pub(super) struct LiveTurn {

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::{DeviceActor, LANE_RESERVE};
 use crate::actors::messages::{DeviceToolMessage, UplinkItem};
+use crate::audio::echo_canceller::SentPackets;
 use crate::dialogue::TurnInput;
 use crate::metrics::actor_metrics;
 use crate::ports::RecordedFrame;
@@ -88,6 +89,12 @@ impl DeviceActor {
         tracing::info!(framing = ?self.connection.framing, uplink = ?hello.audio_params, "hello");
         self.send(&Downlink::Hello(ServerHello { audio_params, mcp: hello.features.mcp }), ctx);
         self.pass_to_host(DeviceToolMessage::Hello(hello.features));
+        // Only this framing tells what was played.
+        let tells = self.connection.framing == Framing::V2;
+        if hello.features.aec && tells && self.state.sent.is_none() {
+            let sent = self.state.sent.insert(SentPackets::default()).clone();
+            self.order(UplinkItem::CancelEcho(sent), ctx);
+        }
     }
 
     fn pass_to_host(&self, said: DeviceToolMessage) {
@@ -168,7 +175,8 @@ impl DeviceActor {
         }
         let Some(links) = &self.links else { return };
         let room = links.uplink.capacity() > LANE_RESERVE;
-        if room && links.uplink.try_send(UplinkItem::Packet(packet.opus)).is_ok() {
+        let item = UplinkItem::Packet { opus: packet.opus, played: packet.timestamp_ms };
+        if room && links.uplink.try_send(item).is_ok() {
             self.state.dropped_in_a_row = 0;
             return;
         }

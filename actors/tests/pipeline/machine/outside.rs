@@ -130,7 +130,7 @@ fn speaks_for(act: &TtsAct) -> Duration {
     match act {
         TtsAct::Audio { length, first, .. } => *first + *length / 100,
         TtsAct::Pieces(pieces) => pieces.iter().map(|(wait, _)| *wait).sum(),
-        TtsAct::Fail(_, wait) => *wait,
+        TtsAct::Fail(_, wait) | TtsAct::Recorded(_, wait) => *wait,
         TtsAct::Break(_) | TtsAct::Panic => ms(100),
     }
 }

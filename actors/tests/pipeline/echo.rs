@@ -1,0 +1,146 @@
+//! Echo of a device that leaves it to the server: its own reply does not interrupt it, and a person does. Not for how well
+//! echo is cancelled, which `scripts/turns echo` measures.
+
+#![allow(clippy::unwrap_used, reason = "a test that fails here should say where")]
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use hearken_actors::audio::opus::{Decoder, Encoder};
+use hearken_actors::settings::PipelineSettings;
+use hearken_actors::testkit::{AsrAct, LlmAct, Received, TestPipeline, TtsAct, sound};
+use hearken_proto::device::Framing;
+use tokio::time::Instant;
+
+use crate::{freeze, ms, next_turn_works, shown, start};
+
+const PACKET: usize = 960;
+/// From the loudspeaker to the microphone, with the device's own buffers.
+const WAY: usize = 1_600;
+
+/// A device whose microphone hears its loudspeaker at half its level.
+struct Echoing {
+    ring: TestPipeline,
+    speaker: Decoder,
+    microphone: Encoder,
+    /// What it plays, from the first packet on; and when that packet came.
+    played: Vec<i16>,
+    begun: Option<Duration>,
+    /// Stamps of packets, and when they have been played.
+    stamps: VecDeque<(Duration, u32)>,
+    now: Duration,
+}
+
+impl Echoing {
+    async fn connect(features: &str) -> Self {
+        freeze();
+        let mut ring = TestPipeline::connect(PipelineSettings::default());
+        ring.greet_with(2, features).await;
+        start(&ring, "realtime");
+        let now = ring.now();
+        Self {
+            ring,
+            speaker: Decoder::new(16_000).unwrap(),
+            microphone: Encoder::new(16_000, 24_000, 0).unwrap(),
+            played: Vec::new(),
+            begun: None,
+            stamps: VecDeque::new(),
+            now,
+        }
+    }
+
+    fn take(&mut self, at: Duration, frame: &bytes::Bytes) {
+        let packet = Framing::V2.decode(frame).unwrap();
+        let begun = *self.begun.get_or_insert(at);
+        let from = samples(at - begun).max(self.played.len());
+        self.played.resize(from, 0);
+        self.speaker.decode(&packet.opus, &mut self.played).unwrap();
+        let end = begun + Duration::from_micros(self.played.len() as u64 * 1_000 / 16);
+        self.stamps.push_back((end, packet.timestamp_ms));
+    }
+
+    /// Lets 60 ms pass, in which a person may say this.
+    async fn tick(&mut self, person: &[i16]) {
+        self.now += ms(60);
+        let deadline = Instant::now() + (self.now - self.ring.now());
+        while let Some(down) = self.ring.next_by(deadline).await {
+            if let Received::Audio(frame) = &down.what {
+                self.take(down.at, frame);
+            }
+        }
+        let until = self.begun.map_or(0, |begun| samples(self.now - begun));
+        let heard = |n: usize| {
+            let at = (until + n).checked_sub(PACKET + WAY);
+            let echo = at.and_then(|at| self.played.get(at)).map_or(0, |sample| sample / 2);
+            echo.saturating_add(person.get(n).copied().unwrap_or_default())
+        };
+        let sound: Vec<i16> = (0..PACKET).map(heard).collect();
+        let ended = self.stamps.pop_front_if(|(end, _)| *end <= self.now);
+        let stamp = ended.map_or(0, |(_, stamp)| stamp);
+        self.ring.packet_played(self.microphone.encode(&sound).unwrap(), stamp);
+    }
+
+    /// Hears what a person says, and then nothing for so long.
+    async fn hear(&mut self, person: &[i16], silence: Duration) {
+        for part in person.chunks(PACKET) {
+            self.tick(part).await;
+        }
+        for _ in 0..silence.as_millis() / 60 {
+            self.tick(&[]).await;
+        }
+    }
+}
+
+fn samples(time: Duration) -> usize {
+    usize::try_from(time.as_millis()).unwrap() * 16
+}
+
+/// Asks something, and is told four sentences of recorded speech.
+async fn told(features: &str) -> Echoing {
+    let mut device = Echoing::connect(features).await;
+    device.ring.script.hears(AsrAct::Text("Tell me.", ms(10)));
+    device.ring.script.thinks(LlmAct::Write(vec!["One. ", "Two. ", "Three. ", "Four."], ms(5)));
+    for name in ["zh_trade_stalls", "zh_guangzhou_housing", "zh_trade_stalls", "zh_own_foot"] {
+        let speech = sound::decoded(&sound::recorded(name));
+        device.ring.script.says(TtsAct::Recorded(speech, ms(50)));
+    }
+    let question = sound::decoded(&sound::voice(900));
+    device.hear(&question, ms(900)).await;
+    device
+}
+
+fn utterances(device: &Echoing) -> usize {
+    device.ring.script.utterances.lock().unwrap().len()
+}
+
+#[actix::test]
+async fn a_device_that_leaves_its_echo_to_us_is_not_interrupted_by_itself() {
+    let mut device = told(r#"{"aec":true}"#).await;
+    device.hear(&[], ms(30_000)).await;
+    assert_eq!(shown(&device.ring), ["One.", "Two.", "Three.", "Four."]);
+    assert_eq!(utterances(&device), 1);
+    assert!(device.ring.names().contains(&"tts/stop".into()));
+    // One that does not is, again and again.
+    let mut device = told("{}").await;
+    device.hear(&[], ms(30_000)).await;
+    assert!(utterances(&device) > 1, "its echo is a voice");
+}
+
+#[actix::test]
+async fn a_person_is_heard_over_the_reply_and_the_next_turn_works() {
+    let mut device = told(r#"{"aec":true}"#).await;
+    device.hear(&[], ms(8_000)).await;
+    assert_eq!(utterances(&device), 1);
+    device.ring.script.hears(AsrAct::Text("Stop.", ms(10)));
+    let person = sound::decoded(&sound::recorded("en_go_forward"));
+    let quarter: Vec<i16> = person.iter().map(|sample| sample / 2).collect();
+    device.hear(&quarter, ms(2_000)).await;
+    assert_eq!(
+        device.ring.log.iter().rfind(|d| d.what.name() == "stt").unwrap().what.text(),
+        "Stop."
+    );
+    assert!(device.ring.names().contains(&"tts/stop".into()));
+    let mut ring = device.ring;
+    next_turn_works(&mut ring).await;
+    ring.hang_up().await;
+}

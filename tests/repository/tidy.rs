@@ -266,7 +266,7 @@ fn crates_depend_one_way() {
         ("crates/tool-sources", &["proto", "actors", "base", "store"]),
         ("crates/mock-services", &["proto", "actors", "base", "engines", "virtual-device"]),
         ("crates/turn-detector", &["actors", "base"]),
-        ("crates/turns", &["actors", "turn-detector", "virtual-device"]),
+        ("crates/turns", &["proto", "actors", "turn-detector", "virtual-device"]),
         ("crates/state-server", &["proto"]),
         ("crates/simulation", &["proto", "actors", "base", "cluster", "store"]),
         (TEST_SUPPORT, &["proto", "actors", "engines", "tool-sources", "state-server"]),

@@ -175,8 +175,8 @@ impl EchoCanceller {
     }
 }
 
-/// Returns the defaults of `sonora_aec3`, but lets more through of what may be a voice: it suppresses 37 dB instead of 40,
-/// and hears a person who is 10 dB below the echo 94 times of 100 instead of 85 (BENCHMARKS.md).
+/// Returns the defaults of `sonora_aec3`, but lets more through of what may be a voice, so that more people are heard over
+/// the echo. BENCHMARKS.md has the figures.
 fn config() -> EchoCanceller3Config {
     let mut config = EchoCanceller3Config::default();
     let mask = |enr_transparent, enr_suppress| MaskingThresholds {
@@ -184,8 +184,8 @@ fn config() -> EchoCanceller3Config {
         enr_suppress,
         emr_transparent: 0.3,
     };
-    config.suppressor.normal_tuning.mask_lf = mask(1.09, 1.1);
-    config.suppressor.normal_tuning.mask_hf = mask(0.3, 0.4);
+    config.suppressor.normal_tuning.mask_lf = mask(0.6, 0.7);
+    config.suppressor.normal_tuning.mask_hf = mask(0.15, 0.2);
     config
 }
 

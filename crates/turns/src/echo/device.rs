@@ -227,3 +227,26 @@ impl Server {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use hearken_actors::testkit::sound;
+
+    use super::*;
+
+    #[test]
+    fn a_device_that_hears_its_reply_is_a_person_until_its_echo_is_cancelled() {
+        let recorded = sound::decoded(&sound::recorded("zh_trade_stalls"));
+        let reply = recorded.into_iter().cycle().take(8 * UPLINK_RATE_HZ as usize).collect();
+        let room = Room::new(&mut fastrand::Rng::with_seed(3));
+        let scene = Scene { reply, persons: Vec::new(), room, seed: 3, level: 1_500.0 };
+        let [plain, cleaned] = [false, true].map(|cancels| play(&scene, cancels).unwrap());
+        assert!(!plain.starts.is_empty());
+        let energy = |seen: &Seen| {
+            let last = &seen.sound[seen.sound.len() / 2..];
+            last.iter().map(|s| f64::from(*s) * f64::from(*s)).sum::<f64>()
+        };
+        let reduction = 10.0 * (energy(&plain) / energy(&cleaned).max(1.0)).log10();
+        assert!(reduction > 20.0, "{reduction:.1} dB");
+    }
+}

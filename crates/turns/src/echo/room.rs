@@ -62,3 +62,29 @@ impl Room {
 pub(super) fn sample(value: f64) -> i16 {
     value.round().clamp(f64::from(i16::MIN), f64::from(i16::MAX)) as i16
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_click_is_heard_as_loud_as_it_was_and_echoes() {
+        let room = Room::new(&mut fastrand::Rng::with_seed(1));
+        let mut click = vec![0; TAPS + 10];
+        click[10] = 1_000;
+        let heard = room.echo(&click, TAPS);
+        assert!(heard[0] > 100.0 && heard[1..].iter().any(|s| s.abs() > 1.0));
+        let energy = heard.iter().map(|s| s * s).sum::<f64>().sqrt();
+        assert!((900.0..1_001.0).contains(&energy), "{energy}");
+        // What was not played is silent.
+        assert_eq!(room.echo(&[], 4), [0.0; 4]);
+    }
+
+    #[test]
+    fn a_loudspeaker_saturates() {
+        let room = Room::new(&mut fastrand::Rng::with_seed(1));
+        let [soft, loud] = [1_000.0, 30_000.0].map(|sample| room.speaker(sample));
+        assert!(soft > 990.0 && loud < 28_000.0, "{soft} {loud}");
+        assert_eq!([sample(4.5e4), sample(-4.5e4), sample(0.6)], [i16::MAX, i16::MIN, 1]);
+    }
+}

@@ -42,7 +42,7 @@ impl PartialEq for SentPackets {
 impl Eq for SentPackets {}
 
 impl SentPackets {
-    /// Adds a packet with its stamp. Beyond [`KEPT`] the oldest is dropped.
+    /// Adds a packet with its stamp. Beyond 32 that wait, the oldest is dropped.
     pub fn push(&self, stamp: u32, opus: Bytes) {
         let mut packets = self.packets();
         if packets.len() >= KEPT {

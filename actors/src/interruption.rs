@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::dialogue::phrases::bare;
 use crate::settings::ms;
 
 /// Before the end of a reply, a backchannel is an answer to it.
@@ -78,18 +79,12 @@ impl InterruptionSettings {
 
 /// Reports whether a sentence is a question.
 pub fn is_question(sentence: &str) -> bool {
-    let marks = |c: char| !c.is_alphanumeric();
-    sentence
-        .rsplit(|c: char| c.is_alphanumeric())
-        .next()
-        .is_some_and(|end| end.chars().filter(|c| marks(*c)).any(|c| matches!(c, '?' | '？')))
+    let end = sentence.rsplit(char::is_alphanumeric).next();
+    end.is_some_and(|end| end.contains(['?', '？']))
 }
 
 /// Reports whether a text is a row of these words, and nothing else.
 fn consists_of<'a>(text: &str, words: impl Iterator<Item = &'a String>) -> bool {
-    let bare = |text: &str| -> String {
-        text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
-    };
     let text = bare(text);
     let words: Vec<String> = words.map(|word| bare(word)).filter(|word| !word.is_empty()).collect();
     // Whether the text up to each byte is such a row.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::admission::AdmissionSettings;
-use crate::dialogue::phrases::Language;
+use crate::dialogue::phrases::{Language, bare};
 use crate::dialogue::{DialogueSettings, Phrases};
 use crate::interruption::InterruptionSettings;
 use crate::speculation::SpeculationSettings;
@@ -92,12 +92,6 @@ impl DeviceSettings {
     /// Returns true if the text is one of the wake words, whatever its case, spaces and
     /// punctuation.
     pub fn is_wake_word(&self, text: &str) -> bool {
-        let bare = |s: &str| {
-            s.chars()
-                .filter(|c| c.is_alphanumeric())
-                .flat_map(char::to_lowercase)
-                .collect::<String>()
-        };
         let text = bare(text);
         self.wake_words.iter().any(|w| bare(w) == text)
     }

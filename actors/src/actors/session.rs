@@ -131,9 +131,7 @@ impl SessionActor {
             ctx.run_later(CUT_DEADLINE, move |act, ctx| act.give_up(waited, ctx));
             return;
         }
-        if self.use_attempt(&start, ctx) {
-            return;
-        }
+        let attempt = self.fitting_attempt(&start, ctx);
         let StartTurn { turn, input } = start;
         if is_of_its_own(&input) {
             self.drop_held_call();
@@ -142,8 +140,14 @@ impl SessionActor {
             let text = words.clone();
             self.outputs.transcribed.do_send(Transcribed { turn: turn.clone(), text });
         }
+        let turn = attempt.as_ref().map_or(turn, |attempt| attempt.turn.clone());
         self.running = Some(Running { turn: turn.clone(), record: None, heard: None });
-        self.run(turn, input, ctx);
+        match attempt {
+            Some(attempt) => self.use_attempt(attempt, ctx),
+            None => {
+                self.run(turn, input, ctx);
+            }
+        }
     }
 
     /// Begins the work on a turn, and its speech.

@@ -143,6 +143,11 @@ phrases! {
     }
 }
 
+/// Returns the letters and digits of a text, in lower case: words are compared so, whatever stands between them.
+pub(crate) fn bare(text: &str) -> String {
+    text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -130,18 +130,22 @@ impl Turn {
         self.playback.subscribe()
     }
 
+    /// Returns the last order for its speech.
+    pub(crate) fn playback_now(&self) -> PlaybackControl {
+        *self.playback.borrow()
+    }
+
     /// Pauses its speech.
     pub(crate) fn pause_playback(&self) {
         self.playback.send_modify(|playback| playback.paused = true);
     }
 
-    /// Resumes its speech after so many sentences. Returns the number of times that it was resumed.
-    pub(crate) fn resume_playback(&self, from: usize) -> u32 {
+    /// Resumes its speech after so many sentences.
+    pub(crate) fn resume_playback(&self, from: usize) {
         self.playback.send_modify(|playback| {
             let resumed = playback.resumed + 1;
             *playback = PlaybackControl { paused: false, resumed, from };
         });
-        self.playback.borrow().resumed
     }
 
     /// Acquires an admission permit. Returns false if none is free: the turn is not answered then.

@@ -79,6 +79,13 @@ pub(crate) async fn next_turn_works(ring: &mut TestPipeline) {
     );
 }
 
+/// Last message of each prompt that the model got.
+pub(crate) fn prompts(ring: &TestPipeline) -> Vec<String> {
+    let prompts = ring.script.prompts.lock().expect("no test panics while it holds them");
+    let last = prompts.iter().filter_map(|prompt| prompt.messages.last());
+    last.map(|message| message.content.clone()).collect()
+}
+
 /// Texts of the sentences shown.
 pub(crate) fn shown(ring: &TestPipeline) -> Vec<String> {
     let starts = ring.log.iter().filter(|d| d.what.name() == "tts/sentence_start");

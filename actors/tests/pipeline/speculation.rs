@@ -13,7 +13,9 @@ use hearken_actors::testkit::{AsrAct, LlmAct, TestPipeline, TtsAct, sound};
 use tokio::time::Instant;
 
 use crate::consent::sources;
-use crate::{abort, audio_times, listening, listening_with, ms, next_turn_works, shown, start};
+use crate::{
+    abort, audio_times, listening, listening_with, ms, next_turn_works, prompts, shown, start,
+};
 
 /// What services of the Internet take: 250 ms for the transcript, 350 to the first words, 150 to the first sound.
 fn upstreams(ring: &TestPipeline, words: &'static str, reply: &'static str) {
@@ -37,11 +39,6 @@ async fn answered(ring: &mut TestPipeline) -> (Duration, Duration) {
     ring.until("tts/stop").await;
     let told = ring.log.iter().find(|down| down.what.name() == "stt").unwrap();
     (told.at - silent, audio_times(ring)[0] - silent)
-}
-
-fn prompts(ring: &TestPipeline) -> Vec<String> {
-    let prompts = ring.script.prompts.lock().unwrap();
-    prompts.iter().map(|p| p.messages.last().unwrap().content.clone()).collect()
 }
 
 /// A pause that is long enough for an attempt, and too short to end the turn.

@@ -6,7 +6,6 @@ mod device;
 mod room;
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -16,6 +15,7 @@ use hearken_virtual_device::sound::UPLINK_RATE_HZ;
 use self::device::Scene;
 use self::room::Room;
 use crate::manifest::Sample;
+use crate::run::in_parallel;
 use crate::speech;
 
 /// Length of a scene.
@@ -91,30 +91,18 @@ pub fn read(samples: &[Sample]) -> anyhow::Result<Voices> {
 /// Fails if libopus cannot be used.
 pub fn measure(
     voices: &Voices,
-    scenes: u64,
+    scenes: usize,
     level_db: f64,
     jobs: usize,
 ) -> anyhow::Result<[Echo; 2]> {
-    let (next, found) = (AtomicUsize::new(0), Mutex::new(Ok([Echo::default(), Echo::default()])));
-    std::thread::scope(|scope| {
-        for _ in 0..jobs.max(1) {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed) as u64;
-                    if seed >= scenes {
-                        return;
-                    }
-                    let scene = scene(voices, seed, level_db);
-                    let mut found = found.lock().expect("no thread panics with it");
-                    match (scene, &mut *found) {
-                        (Ok(scene), Ok(all)) => {
-                            all.iter_mut().zip(&scene).for_each(|(all, one)| all.add(one));
-                        }
-                        (Err(error), all) => *all = Err(error),
-                        (Ok(_), Err(_)) => {}
-                    }
-                }
-            });
+    let found = Mutex::new(Ok([Echo::default(), Echo::default()]));
+    in_parallel(jobs, scenes, |number| {
+        let scene = scene(voices, number as u64, level_db);
+        let mut found = found.lock().expect("no thread panics with it");
+        match (scene, &mut *found) {
+            (Ok(scene), Ok(all)) => all.iter_mut().zip(&scene).for_each(|(all, one)| all.add(one)),
+            (Err(error), all) => *all = Err(error),
+            (Ok(_), Err(_)) => {}
         }
     });
     found.into_inner().expect("no thread panics with it")

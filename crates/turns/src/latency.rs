@@ -5,10 +5,7 @@ use std::time::Duration;
 
 use crate::device::Seen;
 use crate::manifest::Sample;
-use crate::score::Measure;
-
-/// An answer that was decided on so soon before the marked end is one to it: the voice had faded out.
-const EARLY: Duration = Duration::from_millis(300);
+use crate::score::{EARLY, Measure};
 
 /// Latency in one group of recordings: turns that were not answered before their end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -52,7 +52,7 @@ enum Command {
         manifest: PathBuf,
         /// Scenes of a minute, each in a room of its own.
         #[arg(long, default_value_t = 60)]
-        scenes: u64,
+        scenes: usize,
         /// Levels of the person, in decibels over the echo.
         #[arg(long, value_delimiter = ',', default_values_t = [0.0, -10.0], allow_hyphen_values = true)]
         level_db: Vec<f64>,
@@ -150,7 +150,7 @@ fn latency(args: &Measurement, upstreams_ms: &[u64]) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn measure_echo(file: &Path, scenes: u64, levels_db: &[f64], jobs: usize) -> anyhow::Result<()> {
+fn measure_echo(file: &Path, scenes: usize, levels_db: &[f64], jobs: usize) -> anyhow::Result<()> {
     let voices = echo::read(&manifest::read(file)?.samples)?;
     println!("{}", report::ECHO_HEAD);
     for level_db in levels_db {

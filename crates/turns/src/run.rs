@@ -106,33 +106,34 @@ fn run<T: Measure + Clone + Default + Send>(
     conditions: &Conditions,
 ) -> Vec<Groups<T>> {
     let Conditions { detector, network, upstreams, jobs } = conditions;
-    let (next, all) = (AtomicUsize::new(0), policies.len() * turns.len());
+    let all = policies.len() * turns.len();
     let measured = Mutex::new(vec![Groups::<T>::new(); policies.len()]);
     let shown = Mutex::new(Instant::now());
-    std::thread::scope(|scope| {
-        for _ in 0..(*jobs).max(1) {
-            scope.spawn(|| {
-                loop {
-                    let place = next.fetch_add(1, Ordering::Relaxed);
-                    if place >= all {
-                        return;
-                    }
-                    let (policy, turn) = (place / turns.len(), &turns[place % turns.len()]);
-                    let arrivals = network.arrivals(turn.packets.len(), turn.seed);
-                    let mut settings = policies[policy].settings.clone();
-                    settings.dialogue.language = turn.language();
-                    let (detector, packets) = (detector.clone(), turn.packets.clone());
-                    let seen = device::play(settings, detector, *upstreams, packets, arrivals);
-                    let mut measured = measured.lock().expect("no thread panics with it");
-                    let group = turn.sample.group.clone();
-                    measured[policy].entry(group).or_default().add(&turn.sample, &seen);
-                    drop(measured);
-                    progress(&shown, place, all);
-                }
-            });
-        }
+    in_parallel(*jobs, all, |place| {
+        let (policy, turn) = (place / turns.len(), &turns[place % turns.len()]);
+        let arrivals = network.arrivals(turn.packets.len(), turn.seed);
+        let mut settings = policies[policy].settings.clone();
+        settings.dialogue.language = turn.language();
+        let (detector, packets) = (detector.clone(), turn.packets.clone());
+        let seen = device::play(settings, detector, *upstreams, packets, arrivals);
+        let mut measured = measured.lock().expect("no thread panics with it");
+        let group = turn.sample.group.clone();
+        measured[policy].entry(group).or_default().add(&turn.sample, &seen);
+        drop(measured);
+        progress(&shown, place, all);
     });
     measured.into_inner().expect("no thread panics with it")
+}
+
+/// Does this for each number below `count`, on so many threads.
+pub(crate) fn in_parallel(jobs: usize, count: usize, work: impl Fn(usize) + Sync) {
+    let next = AtomicUsize::new(0);
+    let next = || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|number| *number < count);
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.max(1) {
+            scope.spawn(|| std::iter::from_fn(next).for_each(&work));
+        }
+    });
 }
 
 fn progress(shown: &Mutex<Instant>, done: usize, all: usize) {

@@ -13,7 +13,7 @@ const HOLDS: RangeInclusive<Duration> = Duration::from_millis(200)..=Duration::f
 /// An answer so soon after a hold is still one to it: what the person says next has not reached the server.
 const ON_ITS_WAY: Duration = Duration::from_millis(150);
 /// An answer so soon before the marked end is one to it: the voice had faded out.
-const EARLY: Duration = Duration::from_millis(300);
+pub(crate) const EARLY: Duration = Duration::from_millis(300);
 
 /// What a policy did in one group of recordings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -97,14 +97,9 @@ impl<L: Listener> Recognition<L> {
             }
         }
         self.go_on().await;
-        if matches!(self.stage, Stage::Short) {
-            return Ok(Transcript::default());
-        }
-        if !self.listener.may_enter() {
-            return Err(RecognitionFailure::Busy);
-        }
         let outcome = match self.stage {
-            Stage::Short => Ok(Transcript::default()),
+            Stage::Short => return Ok(Transcript::default()),
+            _ if !self.listener.may_enter() => return Err(RecognitionFailure::Busy),
             Stage::Listening(stream) => stream.finish().await,
             Stage::Finishing(_, finishing) => finishing.await,
             Stage::Finished(_, outcome) => outcome,
@@ -135,9 +130,9 @@ impl<L: Listener> Recognition<L> {
 
     /// Has the recogniser finish in a pause, if an answer may be attempted then.
     fn pause(&mut self, pause: Pause) {
-        let may = pause.lasts() && self.may_try_again() && self.listener.may_speculate();
+        let may = |this: &Self| this.may_try_again() && this.listener.may_speculate();
         self.stage = match std::mem::replace(&mut self.stage, Stage::Short) {
-            Stage::Listening(stream) if may => {
+            Stage::Listening(stream) if pause.lasts() && may(self) => {
                 self.pauses -= 1;
                 Stage::Finishing(pause, stream.finish())
             }

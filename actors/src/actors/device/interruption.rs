@@ -35,10 +35,9 @@ impl DeviceActor {
         }
         tracing::debug!(turn = %live.turn.id, "paused the reply");
         live.turn.pause_playback();
-        live.dropped_until = u32::MAX;
         // Whoever ends the reply needs its place.
         live.turn.release_permit();
-        live.interruption = Some(Interruption { turn, heard_at: None, pauses: true });
+        live.interruption = Some(Interruption { turn, heard_at: None });
         None
     }
 
@@ -48,9 +47,8 @@ impl DeviceActor {
         interruption.heard_at = Some(Instant::now());
         ctx.run_later(self.rules.interruption.resume_after, move |act, _| {
             let _in = act.span.clone().entered();
-            if act.interruption(turn).is_some_and(|interruption| interruption.pauses) {
+            if act.interruption(turn).is_some() && act.resume() {
                 actor_metrics().turn_taking.interruptions.late.increment(1);
-                act.resume();
             }
         });
     }
@@ -59,16 +57,17 @@ impl DeviceActor {
         self.live.as_mut()?.interruption.as_mut().filter(|i| i.turn.id == turn)
     }
 
-    /// Lets a paused reply go on with the first sentence that was not heard.
-    fn resume(&mut self) {
-        let Some(live) = &mut self.live else { return };
-        let Some(interruption) = live.interruption.as_mut().filter(|i| i.pauses) else { return };
-        interruption.pauses = false;
+    /// Lets a paused reply go on with the first sentence that was not heard. Returns false if none is paused.
+    fn resume(&mut self) -> bool {
+        let Some(live) = self.live.as_ref().filter(|l| l.turn.playback_now().paused) else {
+            return false;
+        };
         let from = live.heard().whole;
         tracing::debug!(turn = %live.turn.id, from, "the reply goes on");
-        live.dropped_until = live.turn.resume_playback(from);
+        live.turn.resume_playback(from);
         // If its place was taken meanwhile, it is one turn above the limit.
         live.turn.acquire_permit(&self.rules.admission);
+        true
     }
 
     /// Drops an utterance that is not answered, and lets the reply go on. Returns false if it interrupts none.
@@ -83,32 +82,50 @@ impl DeviceActor {
     }
 
     /// Makes the utterance that has interrupted a reply the live turn, since the reply is over.
-    pub(super) fn listen_to(&mut self, Interruption { turn, heard_at, .. }: Interruption) {
+    pub(super) fn listen_to(&mut self, Interruption { turn, heard_at }: Interruption) {
         let hearing = heard_at.is_none();
         self.live = Some(LiveTurn { heard_at, ..self.live_turn(turn, hearing) });
     }
 
-    /// Ends the reply that an utterance has interrupted, and returns the utterance.
-    fn end_interrupted(&mut self, turn: TurnId, ctx: &mut Ctx) -> Option<Interruption> {
-        self.interruption(turn)?;
-        let interruption = self.live.as_mut()?.interruption.take();
+    /// Ends the reply that an utterance interrupts, or lets it go on. Returns true if the utterance is to be answered.
+    fn decide(&mut self, turn: &Turn, input: &TurnInput, ctx: &mut Ctx) -> bool {
+        let outcomes = &actor_metrics().turn_taking.interruptions;
+        let asked = self.live.as_ref().is_some_and(LiveTurn::awaits_answer);
+        let meaning = match input {
+            TurnInput::Words(words) => self.rules.interruption.meaning(words, asked),
+            _ => Meaning::Words,
+        };
+        match (meaning, input) {
+            (Meaning::Backchannel, _) => {
+                self.dismiss(turn.id);
+                outcomes.backchannel.increment(1);
+                return false;
+            }
+            (Meaning::Stop, TurnInput::Words(text)) => {
+                self.cut(ctx);
+                self.send(&Downlink::Stt { text: text.clone() }, ctx);
+                outcomes.stopped.increment(1);
+                return false;
+            }
+            _ => {}
+        }
+        let interruption = self.live.as_mut().and_then(|live| live.interruption.take());
         self.cut(ctx);
-        interruption
+        interruption.into_iter().for_each(|interruption| self.listen_to(interruption));
+        outcomes.answered.increment(1);
+        true
     }
 }
 
 impl LiveTurn {
     /// Reports whether a step of its playback is carried out. What was on its way when the person spoke is not.
     pub(super) fn takes(&mut self, step: &PlaybackStep) -> bool {
-        match step {
-            PlaybackStep::Resumed { count, .. } if *count == self.dropped_until => {
-                self.dropped_until = 0;
-                true
-            }
-            PlaybackStep::Resumed { .. } => false,
-            PlaybackStep::Stop => true,
-            _ => self.dropped_until == 0,
+        if let PlaybackStep::Resumed { count, .. } = step {
+            self.resumed = *count;
         }
+        let control = self.turn.playback_now();
+        let plays = !control.paused && self.resumed == control.resumed;
+        plays || *step == PlaybackStep::Stop
     }
 
     /// Reports whether a backchannel would be an answer: to a question, or to a reply that is nearly over.
@@ -125,42 +142,11 @@ impl Handler<Interrupted> for DeviceActor {
 
     fn handle(&mut self, Interrupted { turn, input }: Interrupted, ctx: &mut Self::Context) {
         let _in = self.span.clone().entered();
-        let outcomes = &actor_metrics().turn_taking.interruptions;
-        if let Some(live) = self.live.as_ref().filter(|live| live.interruption.is_some()) {
-            let meaning = match &input {
-                TurnInput::Words(words) => {
-                    self.rules.interruption.meaning(words, live.awaits_answer())
-                }
-                _ => Meaning::Words,
-            };
-            match meaning {
-                Meaning::Backchannel => {
-                    if self.dismiss(turn.id) {
-                        outcomes.backchannel.increment(1);
-                    }
-                    return self.count();
-                }
-                Meaning::Stop => {
-                    if let Some(interruption) = self.end_interrupted(turn.id, ctx) {
-                        interruption.turn.cut();
-                        outcomes.stopped.increment(1);
-                        if let TurnInput::Words(text) = input {
-                            self.send(&Downlink::Stt { text }, ctx);
-                        }
-                    }
-                    return self.count();
-                }
-                Meaning::Words => {
-                    if let Some(interruption) = self.end_interrupted(turn.id, ctx) {
-                        outcomes.answered.increment(1);
-                        self.listen_to(interruption);
-                    }
-                }
-            }
-        }
+        let interrupts = self.interruption(turn.id).is_some();
         // The reply may have ended by itself meanwhile.
         let is_live = self.live.as_ref().is_some_and(|live| live.turn.id == turn.id);
-        if let Some(links) = self.links.as_ref().filter(|_| is_live) {
+        let answered = if interrupts { self.decide(&turn, &input, ctx) } else { is_live };
+        if let Some(links) = self.links.as_ref().filter(|_| answered) {
             links.start_turn.do_send(StartTurn { turn, input });
         }
         self.count();

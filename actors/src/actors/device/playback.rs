@@ -58,7 +58,7 @@ impl DeviceActor {
             playout,
             asks: false,
             interruption: None,
-            dropped_until: 0,
+            resumed: 0,
         }
     }
 

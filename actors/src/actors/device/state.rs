@@ -131,8 +131,8 @@ pub(super) struct LiveTurn {
     pub(super) asks: bool,
     /// Utterance that may end it.
     pub(super) interruption: Option<Interruption>,
-    /// Steps of its playback are dropped until it was resumed so many times.
-    pub(super) dropped_until: u32,
+    /// Number of times that its playback was resumed, as far as steps of it have come.
+    pub(super) resumed: u32,
 }
 
 /// Utterance of a person while a reply is played.
@@ -140,8 +140,6 @@ pub(super) struct Interruption {
     pub(super) turn: Turn,
     /// Time at which the person finished speaking.
     pub(super) heard_at: Option<Instant>,
-    /// True until the reply goes on.
-    pub(super) pauses: bool,
 }
 
 impl LiveTurn {

@@ -4,8 +4,8 @@
 
 use actix::{AsyncContext as _, Context, Handler, SpawnHandle};
 
-use super::{Running, SessionActor, spoken_words};
-use crate::actors::messages::{Hypothesis, StartTurn, Transcribed};
+use super::{SessionActor, spoken_words};
+use crate::actors::messages::{Hypothesis, StartTurn};
 use crate::dialogue::turn::TurnRecord;
 use crate::dialogue::{Turn, TurnInput};
 use crate::metrics::actor_metrics;
@@ -41,29 +41,33 @@ impl SessionActor {
         actor_metrics().turn_taking.attempts.withdrawn.increment(1);
     }
 
-    /// Makes the attempt the answer of a turn that begins. Returns false if there is none, or it does not fit: it is
-    /// dropped then.
-    pub(super) fn use_attempt(&mut self, start: &StartTurn, ctx: &mut Context<Self>) -> bool {
-        let fits = |attempt: &Attempt| {
+    /// Takes the attempt if it answers a turn that begins, and drops it if it does not.
+    pub(super) fn fitting_attempt(
+        &mut self,
+        start: &StartTurn,
+        ctx: &mut Context<Self>,
+    ) -> Option<Attempt> {
+        let fits = |attempt: &mut Attempt| {
             let same = matches!(&start.input, TurnInput::Words(words) if *words == attempt.words);
             same && attempt.turn.id == start.turn.id && attempt.turn.is_live()
         };
-        if !self.attempt.as_ref().is_some_and(fits) {
-            self.withdraw(ctx);
-            return false;
-        }
-        let Some(Attempt { turn, words: text, record, .. }) = self.attempt.take() else {
-            return false;
-        };
+        let attempt = self.attempt.take_if(fits);
+        self.withdraw(ctx);
+        attempt
+    }
+
+    /// Makes an attempt the answer of the turn that runs now.
+    pub(super) fn use_attempt(
+        &mut self,
+        Attempt { turn, record, .. }: Attempt,
+        ctx: &mut Context<Self>,
+    ) {
         actor_metrics().turn_taking.attempts.used.increment(1);
         tracing::debug!(turn = %turn.id, "the attempt is the answer");
-        self.outputs.transcribed.do_send(Transcribed { turn: turn.clone(), text });
-        self.running = Some(Running { turn: turn.clone(), record: None, heard: None });
         if let Some(record) = record {
             self.recorded(&turn, record, ctx);
         }
         turn.confirm();
-        true
     }
 }
 

@@ -177,9 +177,9 @@ async fn converse(home: &mut Home) -> Result<(), Over> {
         return Ok(());
     }
     let mut before = home.counts().replies;
-    let (words, unheard) = {
+    let (words, unheard, deaf) = {
         let world = lock(&home.world);
-        (world.words, world.unheard())
+        (world.words, world.unheard(), world.deaf)
     };
     let over_a_reply = home.speaks();
     let length = home.dice_ms(400, 6_000);
@@ -192,6 +192,11 @@ async fn converse(home: &mut Home) -> Result<(), Over> {
         let deadline = home.now() + ms(2_000);
         home.until(deadline, |h| !h.speaks()).await?;
         before = home.counts().replies;
+        let world = lock(&home.world);
+        if world.deaf > deaf || world.unheard() > unheard {
+            // Nothing was understood, and the reply went on.
+            return Ok(());
+        }
     }
     match home.dice.between(0, 9) {
         0 => {

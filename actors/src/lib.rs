@@ -29,6 +29,7 @@ pub mod testkit;
 pub mod tools;
 pub mod turn_detection;
 pub mod turn_factory;
+pub mod unfinished;
 pub mod utterance_channel;
 pub mod wall_clock;
 pub mod ws_link;

@@ -1,6 +1,6 @@
 //! Turn detection: chooses how long a silence must last to end a person's turn, from what the turn detector says of
-//! it and from how long this device's users pause. Never a yes or no: at most a shorter or longer window. Not for the
-//! detector itself, which is a port, nor for finding the silence.
+//! it, from the words where they are known, and from how long this device's users pause. Never a yes or no: at most a
+//! shorter or longer window. Not for the detector itself, which is a port, nor for finding the silence.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,6 +15,7 @@ use crate::dialogue::SpokenLanguage;
 use crate::dialogue::phrases::Language;
 use crate::ports::TurnDetector;
 use crate::settings::ms;
+use crate::unfinished::UnfinishedWords;
 
 /// Weight of the newest pause in the mean that is learned.
 const NEWEST: f64 = 0.1;
@@ -46,10 +47,22 @@ pub struct TurnDetectionSettings {
     pub likely_en: f64,
     /// Probability below which it is unlikely, in English and all other languages.
     pub unlikely_en: f64,
+    /// Words after which more is sure to be said, in Chinese: where a text ends with them, the silence must be long.
+    pub unfinished_zh: Vec<String>,
+    /// The same in English and all other languages.
+    pub unfinished_en: Vec<String>,
+}
+
+impl TurnDetectionSettings {
+    /// Returns the words after which more is sure to be said.
+    pub fn unfinished_words(&self) -> UnfinishedWords {
+        UnfinishedWords::new(&self.unfinished_zh, &self.unfinished_en)
+    }
 }
 
 impl Default for TurnDetectionSettings {
     fn default() -> Self {
+        let list = |words: &str| words.split(',').map(|word| word.trim().to_owned()).collect();
         Self {
             model: "smart-turn".into(),
             short: Duration::from_millis(300),
@@ -60,6 +73,10 @@ impl Default for TurnDetectionSettings {
             unlikely_zh: 0.3,
             likely_en: 0.983,
             unlikely_en: 0.95,
+            unfinished_zh: list(
+                "因为, 然后, 所以, 但是, 可是, 不过, 而且, 或者, 如果, 要是, 还有, 比如, 比如说, 以及, 就是说, 呃",
+            ),
+            unfinished_en: list("and, but, or, because, if, of, to, the, a, an, my, your, um, uh"),
         }
     }
 }
@@ -83,7 +100,8 @@ impl LearnedPauses {
 
 /// Turn detection of one connection.
 pub struct TurnDetection {
-    detector: Arc<dyn TurnDetector>,
+    /// None where there is no model: silence and words decide.
+    detector: Option<Arc<dyn TurnDetector>>,
     settings: TurnDetectionSettings,
     admission: Admission,
     language: SpokenLanguage,
@@ -96,7 +114,7 @@ pub struct TurnDetection {
 impl TurnDetection {
     /// Creates the turn detection of a connection, which knows the pauses of its device.
     pub fn new(
-        detector: Arc<dyn TurnDetector>,
+        detector: Option<Arc<dyn TurnDetector>>,
         settings: TurnDetectionSettings,
         admission: Admission,
         language: SpokenLanguage,
@@ -106,9 +124,19 @@ impl TurnDetection {
         Self { detector, settings, admission, language, device, learned, pause }
     }
 
+    /// Reports whether there is a detector, which needs the sound of the speech.
+    pub fn has_detector(&self) -> bool {
+        self.detector.is_some()
+    }
+
     /// Returns the detector, or `None` while the server is strained.
     pub fn detector(&self) -> Option<Arc<dyn TurnDetector>> {
-        (!self.admission.is_strained()).then(|| Arc::clone(&self.detector))
+        self.detector.clone().filter(|_| !self.admission.is_strained())
+    }
+
+    /// Returns how long the silence must last after words that are unfinished.
+    pub fn unfinished_window(&self) -> Duration {
+        self.settings.long
     }
 
     /// Returns how long the silence must last after which the person has finished with this probability. Where

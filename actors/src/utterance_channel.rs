@@ -3,7 +3,7 @@
 //! than a short one. Not for the content of the audio.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
@@ -15,8 +15,10 @@ const SPARE: usize = 4;
 pub fn channel(bound: usize) -> (AudioSender, AudioReceiver) {
     let (pieces, filled) = mpsc::channel(bound);
     let (read, spare) = mpsc::channel(SPARE);
-    let sender = AudioSender { pieces, spare, resumed: Arc::default() };
-    (sender, AudioReceiver { filled, read, piece: Vec::new() })
+    let unfinished = Unfinished::default();
+    let sender =
+        AudioSender { pieces, spare, resumed: Arc::default(), unfinished: unfinished.clone() };
+    (sender, AudioReceiver { filled, read, piece: Vec::new(), unfinished })
 }
 
 /// Sending half; dropped when the person has finished.
@@ -26,6 +28,18 @@ pub struct AudioSender {
     spare: mpsc::Receiver<Vec<i16>>,
     /// Number of pauses that are over.
     resumed: Arc<AtomicU32>,
+    unfinished: Unfinished,
+}
+
+/// What the recogniser tells of the words: whether those that it knows so far are not a whole, so that more will be said.
+#[derive(Debug, Clone, Default)]
+pub struct Unfinished(Arc<AtomicBool>);
+
+impl Unfinished {
+    /// Tells whether the words so far are unfinished.
+    pub fn set(&self, unfinished: bool) {
+        self.0.store(unfinished, Ordering::Release);
+    }
 }
 
 #[derive(Debug)]
@@ -51,8 +65,14 @@ impl AudioSender {
         self.pieces.try_send(Item::Pause(Pause { resumed, over })).unwrap_or_default();
     }
 
+    /// Reports whether the words that the recogniser knows are unfinished.
+    pub fn is_unfinished(&self) -> bool {
+        self.unfinished.0.load(Ordering::Acquire)
+    }
+
     /// Ends the pause: the audio that follows has voice again.
     pub fn resume(&self) {
+        self.unfinished.set(false);
         self.resumed.fetch_add(1, Ordering::Release);
     }
 }
@@ -63,6 +83,7 @@ pub struct AudioReceiver {
     filled: mpsc::Receiver<Item>,
     read: mpsc::Sender<Vec<i16>>,
     piece: Vec<i16>,
+    unfinished: Unfinished,
 }
 
 /// What comes out of the channel.
@@ -90,6 +111,11 @@ impl Pause {
 }
 
 impl AudioReceiver {
+    /// Returns what tells the sender about the words.
+    pub fn unfinished(&self) -> Unfinished {
+        self.unfinished.clone()
+    }
+
     /// Returns what comes next, or `None` when the person has finished. Nothing is lost if it is dropped while it
     /// waits.
     pub async fn recv(&mut self) -> Option<Piece<'_>> {
@@ -146,6 +172,16 @@ mod tests {
         let Some(Piece::Pause(second)) = receiver.recv().await else { panic!("no pause") };
         assert_eq!([first.lasts(), same.lasts(), second.lasts()], [false, false, true]);
         assert!(receiver.recv().await.is_none(), "what did not fit was not told");
+    }
+
+    #[tokio::test]
+    async fn words_that_are_unfinished_are_told_until_the_person_goes_on() {
+        let (sender, receiver) = channel(1);
+        assert!(!sender.is_unfinished());
+        receiver.unfinished().set(true);
+        assert!(sender.is_unfinished());
+        sender.resume();
+        assert!(!sender.is_unfinished());
     }
 
     #[tokio::test]

@@ -9,12 +9,13 @@ use actix::fut::{ActorFutureExt as _, WrapFuture as _};
 use actix::{Actor, AsyncContext as _, Context, Handler, Recipient};
 use tokio_util::sync::CancellationToken;
 
-use self::recognition::{Listener, Recognition};
-use crate::actors::messages::{Hypothesis, OpenUtterance, UtteranceRecognised};
+use self::recognition::{Listener, Recognition, WordsSoFar};
+use crate::actors::messages::{Hypothesis, OpenUtterance, PartialTranscript, UtteranceRecognised};
 use crate::admission::Admission;
 use crate::dialogue::Turn;
 use crate::ports::{Asr, Transcript};
 use crate::speculation::SpeculationSettings;
+use crate::unfinished::UnfinishedWords;
 
 /// Recipients of the actor's messages.
 pub struct AsrOutputs {
@@ -22,6 +23,17 @@ pub struct AsrOutputs {
     pub recognised: Recipient<UtteranceRecognised>,
     /// Recipient of hypotheses: the `SessionActor`.
     pub hypotheses: Recipient<Hypothesis>,
+    /// Recipient of words so far: the `DeviceActor`.
+    pub partials: Recipient<PartialTranscript>,
+}
+
+/// Settings of the recognition of utterances.
+#[derive(Clone)]
+pub struct RecognitionRules {
+    /// When answers are attempted.
+    pub speculation: SpeculationSettings,
+    /// Words after which more is sure to be said.
+    pub unfinished: Arc<UnfinishedWords>,
 }
 
 /// Speech recognition of one device's utterances.
@@ -30,7 +42,7 @@ pub struct AsrActor {
     asr: Arc<dyn Asr>,
     admission: Admission,
     outputs: AsrOutputs,
-    speculation: SpeculationSettings,
+    rules: RecognitionRules,
     /// Cancelled once the outcome of the last utterance was reported, or is not wanted any more.
     reported: CancellationToken,
 }
@@ -42,11 +54,11 @@ impl AsrActor {
         asr: Arc<dyn Asr>,
         admission: Admission,
         outputs: AsrOutputs,
-        speculation: SpeculationSettings,
+        rules: RecognitionRules,
     ) -> Self {
         let reported = CancellationToken::new();
         reported.cancel();
-        Self { connection, asr, admission, outputs, speculation, reported }
+        Self { connection, asr, admission, outputs, rules, reported }
     }
 }
 
@@ -75,9 +87,11 @@ impl Handler<OpenUtterance> for AsrActor {
             admission: self.admission.clone(),
             before: before.clone(),
             hypotheses: self.outputs.hypotheses.clone(),
+            partials: self.outputs.partials.clone(),
         };
-        let recognition =
-            Recognition::new(Arc::clone(&self.asr), listener, self.speculation.clone());
+        let RecognitionRules { speculation, unfinished: lists } = self.rules.clone();
+        let words = WordsSoFar { lists, unfinished: audio.unfinished(), told: String::new() };
+        let recognition = Recognition::new(Arc::clone(&self.asr), listener, words, speculation);
         let work = async move {
             // A busy recogniser may finish a short utterance before a long one: outcomes are
             // reported in the order of the utterances.
@@ -109,6 +123,7 @@ struct TurnListener {
     /// Cancelled once the outcome of the utterance before it was reported.
     before: CancellationToken,
     hypotheses: Recipient<Hypothesis>,
+    partials: Recipient<PartialTranscript>,
 }
 
 impl Listener for TurnListener {
@@ -125,5 +140,11 @@ impl Listener for TurnListener {
 
     fn hypothesis(&self, transcript: Option<Transcript>) {
         self.hypotheses.do_send(Hypothesis { turn: self.turn.clone(), transcript });
+    }
+
+    fn partial(&self, words: &str) {
+        let told = PartialTranscript { turn: self.turn.id, text: words.to_owned() };
+        // What is lost is in the next one.
+        self.partials.try_send(told).unwrap_or_default();
     }
 }

@@ -25,7 +25,8 @@ use self::activity_state::Counted;
 use self::state::{ConnectionState, LiveTurn, PipelineLinks};
 use self::timeouts::CHECK_EVERY;
 use crate::actors::messages::{
-    DeviceOrder, NothingRecognised, PlaybackItem, SpeechEnded, SpeechStarted, Transcribed,
+    DeviceOrder, NothingRecognised, PartialTranscript, PlaybackItem, SpeechEnded, SpeechStarted,
+    Transcribed,
 };
 use crate::device_registry::Registration;
 use crate::metrics::{ActivityState, actor_metrics};
@@ -82,6 +83,7 @@ impl DeviceActor {
             forgets: 0,
             to_say: VecDeque::new(),
             notice_given: false,
+            wants_partials: false,
             sent: None,
             last_stamp: 0,
         };
@@ -220,6 +222,18 @@ impl Handler<Transcribed> for DeviceActor {
         if live.is_some() || message.turn.is_continued() {
             tracing::debug!(turn = %message.turn.id, chars = message.text.chars().count(), "sent the transcript");
             self.send(&Downlink::Stt { text: message.text }, ctx);
+        }
+    }
+}
+
+impl Handler<PartialTranscript> for DeviceActor {
+    type Result = ();
+
+    fn handle(&mut self, message: PartialTranscript, ctx: &mut Self::Context) {
+        let PartialTranscript { turn, text } = message;
+        let live = self.live.as_ref().is_some_and(|live| live.turn.id == turn && live.hearing);
+        if self.state.wants_partials && !text.is_empty() && (live || self.interrupts(turn)) {
+            self.send(&Downlink::PartialStt { text }, ctx);
         }
     }
 }

@@ -8,6 +8,7 @@
 //!      | |__________________________________ Transcribed, NothingRecognised, Interrupted|   |
 //!      |________________________ PlaybackItem _____________ TtsActor <---StartSpeaking---|
 //!
+//! AsrActor --PartialTranscript--> DeviceActor
 //! DeviceActor --DeviceToolMessage--> McpHostActor --DeviceOrder--> DeviceActor
 //!                             McpHostActor --ToolsListed--> SessionActor
 //! ```
@@ -110,6 +111,17 @@ pub enum RecognitionFailure {
     Busy,
     /// The recogniser failed.
     Failed(ProviderError),
+}
+
+/// Words of an utterance so far. AsrActor -> DeviceActor, control, for as many packets of the utterance as change them; it
+/// is lost where the mailbox is full.
+#[derive(Debug, Clone, Message)]
+#[rtype(result = "()")]
+pub struct PartialTranscript {
+    /// Turn of the utterance.
+    pub turn: TurnId,
+    /// All words so far.
+    pub text: String,
 }
 
 /// Transcript to send to the device. SessionActor -> DeviceActor, control, at most once per turn.

@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::actors::asr::{AsrActor, AsrOutputs};
+use crate::actors::asr::{AsrActor, AsrOutputs, RecognitionRules};
 use crate::actors::device::{
     DeviceActor, DeviceConnection, DeviceRules, LANE_RESERVE, PipelineHandles,
 };
@@ -36,6 +36,7 @@ use crate::tools::{
 };
 use crate::turn_detection::{LearnedPauses, TurnDetection};
 use crate::turn_factory::TurnFactory;
+use crate::unfinished::UnfinishedWords;
 
 /// Lookup of a device's current conversation style; must not wait.
 pub type StyleLookup = Arc<dyn Fn(&DeviceId) -> ConversationStyle + Send + Sync>;
@@ -139,6 +140,7 @@ pub struct Pipeline {
     phrase_audio: PhraseAudioCache,
     admission: Admission,
     learned_pauses: LearnedPauses,
+    unfinished_words: Arc<UnfinishedWords>,
     process: CancellationToken,
 }
 
@@ -156,6 +158,7 @@ impl Pipeline {
         let phrase_audio = PhraseAudioCache::new(&settings.phrases);
         let (settings, interner) = (Arc::new(settings), ToolsetInterner::default());
         let finishing = Arc::default();
+        let unfinished_words = Arc::new(settings.turn_detection.unfinished_words());
         Self {
             ports,
             settings,
@@ -167,6 +170,7 @@ impl Pipeline {
             phrase_audio,
             admission,
             learned_pauses: LearnedPauses::default(),
+            unfinished_words,
             process,
         }
     }
@@ -250,6 +254,7 @@ impl Pipeline {
         let outputs = AsrOutputs {
             recognised: session.clone().recipient(),
             hypotheses: session.clone().recipient(),
+            partials: device.clone().recipient(),
         };
         let asr = self.recognition(connection, outputs);
         let outputs = VadOutputs {
@@ -278,7 +283,7 @@ impl Pipeline {
         }
     }
 
-    fn utterance_rules(&self, turn_detection: Option<TurnDetection>) -> UtteranceRules {
+    fn utterance_rules(&self, turn_detection: TurnDetection) -> UtteranceRules {
         let settings = &self.settings;
         UtteranceRules {
             lane: settings.lanes.utterance,
@@ -291,8 +296,11 @@ impl Pipeline {
     /// Starts the recognition of a connection's utterances.
     fn recognition(&self, connection: &CancellationToken, outputs: AsrOutputs) -> Addr<AsrActor> {
         let (recogniser, admission) = (Arc::clone(&self.ports.asr), self.admission.clone());
-        let speculation = self.settings.speculation.clone();
-        AsrActor::new(connection.clone(), recogniser, admission, outputs, speculation).start()
+        let rules = RecognitionRules {
+            speculation: self.settings.speculation.clone(),
+            unfinished: Arc::clone(&self.unfinished_words),
+        };
+        AsrActor::new(connection.clone(), recogniser, admission, outputs, rules).start()
     }
 
     /// Returns what synthesis on this thread needs.
@@ -314,12 +322,12 @@ impl Pipeline {
         Dialogue::new(self.dialogue.clone(), style, Arc::clone(&self.ports.now))
     }
 
-    /// Returns the turn detection of a connection, if there is a detector.
-    fn turn_detection(&self, device: &DeviceId, language: SpokenLanguage) -> Option<TurnDetection> {
-        let detector = Arc::clone(self.ports.turn_detector.as_ref()?);
+    /// Returns the turn detection of a connection.
+    fn turn_detection(&self, device: &DeviceId, language: SpokenLanguage) -> TurnDetection {
+        let detector = self.ports.turn_detector.clone();
         let (settings, admission) = (self.settings.turn_detection.clone(), self.admission.clone());
         let learned = (device.clone(), self.learned_pauses.clone());
-        Some(TurnDetection::new(detector, settings, admission, language, learned))
+        TurnDetection::new(detector, settings, admission, language, learned)
     }
 
     /// Returns all tools of a conversation.

@@ -41,11 +41,14 @@ pub struct UtteranceRules {
     pub lane: usize,
     /// When an utterance begins, and how long it may be.
     pub hearing: HearingSettings,
-    /// What chooses the silence that ends one. Without it, that is `hearing.silence`.
-    pub turn_detection: Option<TurnDetection>,
+    /// What chooses the silence that ends one.
+    pub turn_detection: TurnDetection,
     /// Length of silence after which an answer is attempted; without it, none is.
     pub attempt_after: Option<Duration>,
 }
+
+/// Where a client sends nothing in silence, longer without a packet is silence, not a packet that is late.
+const LATEST_PACKET: Duration = Duration::from_millis(150);
 
 /// A person who goes on this soon after an utterance has ended had not finished.
 const WENT_ON: Duration = Duration::from_secs(2);
@@ -57,14 +60,16 @@ pub struct VadActor {
     turns: TurnFactory,
     utterance_lane: usize,
     settings: HearingSettings,
-    turn_detection: Option<TurnDetection>,
+    turn_detection: TurnDetection,
     /// Last utterance, for turn detection, until something is spoken or [`WENT_ON`] has passed.
     ended: Option<EndedUtterance>,
     detector: UtteranceDetector,
     mode: Option<ListenMode>,
     open: Option<Utterance>,
-    /// Timer that ends an utterance whose packets stop coming.
+    /// Timer of an utterance whose packets stop coming.
     timeout: Option<SpawnHandle>,
+    /// True if the client sends nothing in silence: the packets of its last utterance stopped coming.
+    silent_client: bool,
     /// Number of `Forget` orders carried out.
     forgets: u64,
 }
@@ -83,6 +88,8 @@ struct Utterance {
     turn: Turn,
     audio: AudioSender,
     last_packet: Instant,
+    /// Time until which silence was counted in which nothing came.
+    silent_until: Instant,
     sent: Duration,
     dropped: u32,
     /// For the turn detector.
@@ -118,6 +125,7 @@ impl VadActor {
             mode: None,
             open: None,
             timeout: None,
+            silent_client: false,
             forgets: 0,
         }
     }
@@ -138,6 +146,7 @@ impl VadActor {
             }
             return self.detector.forget();
         }
+        self.wait_for_more();
         while let Some(judged) = self.detector.classify() {
             if let Some(Endpoint::Started { ago }) = judged.endpoint {
                 let before = self.went_on(ago);
@@ -152,7 +161,10 @@ impl VadActor {
             }
             match judged.endpoint {
                 Some(Endpoint::Paused { look, attempt }) => self.paused(look, attempt, ctx),
-                Some(Endpoint::Ended) => self.end(ctx),
+                Some(Endpoint::Ended) => {
+                    self.silent_client = false;
+                    self.end(ctx);
+                }
                 Some(Endpoint::Started { .. } | Endpoint::Resumed { .. }) | None => {}
             }
         }
@@ -170,11 +182,10 @@ impl VadActor {
 
     /// Asks the turn detector about the silence that lasts.
     fn look(&mut self, look: usize, ctx: &mut Context<Self>) {
-        let Some(detection) = &self.turn_detection else { return };
         let Some(Utterance { turn, resumed, recent: Some(recent), .. }) = &self.open else {
             return;
         };
-        let Some(detector) = detection.detector() else {
+        let Some(detector) = self.turn_detection.detector() else {
             return actor_metrics().turn_taking.judgements.skipped.increment(1);
         };
         let (speech, turn, resumed) = (recent.to_vec(), turn.id, *resumed);
@@ -196,19 +207,32 @@ impl VadActor {
         let Some(silence) = self.open.as_ref().filter(same).and(self.detector.silence()) else {
             return actor_metrics().turn_taking.judgements.late.increment(1);
         };
-        let Some(detection) = &self.turn_detection else { return };
-        let window = detection.window(probability);
+        let window = self.turn_detection.window(probability);
         actor_metrics().turn_taking.judgements.judged.increment(1);
         tracing::debug!(%turn, look, probability, ?window, ?silence, "judged a silence");
-        self.detector.choose_window(window);
-        if let Some(utterance) = &mut self.open {
-            utterance.window = window;
-        }
-        if silence >= window {
+        self.choose_window(window);
+        self.wait_for_more();
+        if silence >= self.detector.window() {
             self.detector.end();
             return self.end(ctx);
         }
         self.schedule_timeout(ctx);
+    }
+
+    fn choose_window(&mut self, window: Duration) {
+        self.detector.choose_window(window);
+        if let Some(utterance) = &mut self.open {
+            utterance.window = window;
+        }
+    }
+
+    /// Waits for longer where the words that are known are unfinished.
+    fn wait_for_more(&mut self) {
+        let unfinished = self.open.as_ref().is_some_and(|u| u.audio.is_unfinished());
+        let window = self.turn_detection.unfinished_window();
+        if unfinished && self.detector.window() < window {
+            self.choose_window(window);
+        }
     }
 
     /// Ends a pause inside a turn, and learns from it.
@@ -218,9 +242,7 @@ impl VadActor {
             utterance.resumed += 1;
             utterance.window = self.settings.silence;
         }
-        if let Some(detection) = &mut self.turn_detection {
-            detection.resumed(pause);
-        }
+        self.turn_detection.resumed(pause);
     }
 
     /// Learns from a pause that was taken for the end of a turn, and returns what was said before it. Speech has
@@ -228,8 +250,10 @@ impl VadActor {
     fn went_on(&mut self, ago: Duration) -> Option<RecentSpeech> {
         let ended = self.ended.take()?;
         let gap = ended.at.elapsed().saturating_sub(ago);
-        let detection = self.turn_detection.as_mut().filter(|_| gap < WENT_ON)?;
-        detection.resumed(ended.silence + gap);
+        if gap >= WENT_ON {
+            return None;
+        }
+        self.turn_detection.resumed(ended.silence + gap);
         ended.recent
     }
 
@@ -261,9 +285,10 @@ impl VadActor {
             turn,
             audio,
             last_packet: Instant::now(),
+            silent_until: Instant::now(),
             sent: Duration::ZERO,
             dropped: 0,
-            recent: self.turn_detection.as_ref().map(|_| before.unwrap_or_default()),
+            recent: self.turn_detection.has_detector().then(|| before.unwrap_or_default()),
             resumed: 0,
             window: self.settings.silence,
         });
@@ -274,14 +299,12 @@ impl VadActor {
         if utterance.dropped > 0 {
             tracing::warn!(turn = %utterance.turn.id, pieces = utterance.dropped, "utterance has gaps: the recogniser is too slow");
         }
-        if self.turn_detection.is_some() {
-            let Utterance { window: silence, recent, .. } = utterance;
-            self.ended = Some(EndedUtterance { at: Instant::now(), silence, recent });
-            ctx.run_later(WENT_ON, |act, _| {
-                act.ended.take_if(|ended| ended.at.elapsed() >= WENT_ON);
-            });
-        }
         self.outputs.ended.do_send(SpeechEnded { turn: utterance.turn.id });
+        let Utterance { window: silence, recent, .. } = utterance;
+        self.ended = Some(EndedUtterance { at: Instant::now(), silence, recent });
+        ctx.run_later(WENT_ON, |act, _| {
+            act.ended.take_if(|ended| ended.at.elapsed() >= WENT_ON);
+        });
     }
 
     /// Discards the audio received so far; an open utterance is abandoned.
@@ -306,31 +329,67 @@ impl VadActor {
         }
     }
 
-    /// Ends an utterance whose packets stop coming: some clients send nothing while silent. The
-    /// timer fires when that can be at the earliest, and runs only while an utterance is open.
+    /// Ends an utterance whose packets stop coming: some clients send nothing while silent. Of those, what would be
+    /// done in a silence that they sent is done in time too. The timer fires when something can be due at the
+    /// earliest, and runs only while an utterance is open.
     fn schedule_timeout(&mut self, ctx: &mut Context<Self>) {
         if let Some(timeout) = self.timeout.take() {
             ctx.cancel_future(timeout);
         }
+        self.wait_for_more();
         let Some(utterance) = &self.open else { return };
-        let left = self.detector.window().saturating_sub(utterance.last_packet.elapsed());
-        if left.is_zero() {
-            self.detector.end();
-            return self.end(ctx);
-        }
-        self.timeout = Some(ctx.run_later(left, |act, ctx| {
-            act.timeout = None;
-            if act.mode != Some(ListenMode::Manual) {
-                act.schedule_timeout(ctx);
+        let gap = utterance.last_packet.elapsed();
+        // Nothing is counted before the detector itself has heard the voice.
+        let counted = self.detector.silence().filter(|_| self.silent_client);
+        let (wait, passed) = match counted {
+            Some(silence) => {
+                let wait = self.detector.next_event().saturating_sub(silence);
+                (wait, utterance.silent_until.elapsed())
             }
-        }));
+            None => (self.detector.window(), gap),
+        };
+        let left = wait.saturating_sub(passed);
+        if !left.is_zero() {
+            self.timeout = Some(ctx.run_later(left, Self::timed_out));
+        } else if counted.is_none() {
+            self.silent_client = true;
+            self.detector.end();
+            self.end(ctx);
+        } else if gap < LATEST_PACKET {
+            self.timeout = Some(ctx.run_later(LATEST_PACKET - gap, Self::timed_out));
+        } else {
+            self.pass_silence(passed, ctx);
+        }
+    }
+
+    fn timed_out(&mut self, ctx: &mut Context<Self>) {
+        self.timeout = None;
+        if self.mode != Some(ListenMode::Manual) {
+            self.schedule_timeout(ctx);
+        }
+    }
+
+    /// Counts this time, in which nothing came, as silence.
+    fn pass_silence(&mut self, length: Duration, ctx: &mut Context<Self>) {
+        if let Some(utterance) = &mut self.open {
+            utterance.silent_until = Instant::now();
+            if let Some(recent) = &mut utterance.recent {
+                recent.push(&vec![0; pcm::samples_in(length, SAMPLE_RATE_HZ)]);
+            }
+        }
+        match self.detector.pass_silence(length) {
+            Some(Endpoint::Paused { look, attempt }) => self.paused(look, attempt, ctx),
+            Some(Endpoint::Ended) => return self.end(ctx),
+            Some(Endpoint::Started { .. } | Endpoint::Resumed { .. }) | None => {}
+        }
+        self.schedule_timeout(ctx);
     }
 }
 
 impl Utterance {
     /// Sends more samples of the utterance, up to `longest` in all.
     fn send(&mut self, sound: &[i16], longest: Duration) {
-        self.last_packet = Instant::now();
+        (self.last_packet, self.silent_until) = (Instant::now(), Instant::now());
         self.sent += pcm::duration(sound.len(), SAMPLE_RATE_HZ);
         if let Some(recent) = &mut self.recent {
             recent.push(sound);

@@ -68,6 +68,7 @@ enum State {
         total: Duration,
         window: Duration,
         looks: usize,
+        attempted: bool,
     },
 }
 
@@ -117,6 +118,15 @@ impl Endpointer {
         }
     }
 
+    /// Returns how long the silence must last until there is an event.
+    pub fn next_event(&self) -> Duration {
+        let State::Speaking { window, looks, attempted, .. } = self.state else {
+            return self.silence;
+        };
+        let attempt = if attempted { Duration::MAX } else { self.attempt_after };
+        window.min(attempt).min(LOOKS.get(looks).copied().unwrap_or(Duration::MAX))
+    }
+
     /// Chooses how long the silence that lasts must last to end the utterance. Voice undoes it.
     pub fn choose_window(&mut self, chosen: Duration) {
         if let State::Speaking { window, .. } = &mut self.state {
@@ -147,14 +157,16 @@ impl Endpointer {
                 }
                 let (ago, silence) = (*since_onset, *pause);
                 let window = self.silence;
-                self.state = State::Speaking { silence, total: ago, window, looks: 0 };
+                let (looks, attempted) = (0, false);
+                self.state = State::Speaking { silence, total: ago, window, looks, attempted };
                 Some(Endpoint::Started { ago })
             }
-            State::Speaking { silence, total, window, looks } => {
+            State::Speaking { silence, total, window, looks, attempted } => {
                 *total += length;
-                let before = *silence;
+                let (before, told) = (*silence, *attempted || *looks > 0);
                 if voiced {
-                    (*silence, *window, *looks) = (Duration::ZERO, self.silence, 0);
+                    (*silence, *window, *looks, *attempted) =
+                        (Duration::ZERO, self.silence, 0, false);
                 } else {
                     *silence += length;
                 }
@@ -162,13 +174,14 @@ impl Endpointer {
                     self.state = QUIET;
                     return Some(Endpoint::Ended);
                 }
-                if voiced && before >= LOOKS[0].min(self.attempt_after) {
+                if voiced && told {
                     return Some(Endpoint::Resumed { after: before });
                 }
                 let due = LOOKS.get(*looks).is_some_and(|at| *silence >= *at);
                 let look = due.then_some(*looks);
                 *looks += usize::from(due);
-                let attempt = before < self.attempt_after && *silence >= self.attempt_after;
+                let attempt = !*attempted && *silence >= self.attempt_after;
+                *attempted |= attempt;
                 (due || attempt).then_some(Endpoint::Paused { look, attempt })
             }
         }

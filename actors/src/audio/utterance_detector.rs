@@ -184,6 +184,16 @@ impl UtteranceDetector {
         self.endpointer.window()
     }
 
+    /// Returns how long the silence must last until there is an event.
+    pub fn next_event(&self) -> Duration {
+        self.endpointer.next_event()
+    }
+
+    /// Counts this time as silence, in which the client sends nothing.
+    pub fn pass_silence(&mut self, length: Duration) -> Option<Endpoint> {
+        self.endpointer.push(false, length)
+    }
+
     /// Chooses how long the silence that lasts must last to end the utterance. Voice undoes it.
     pub fn choose_window(&mut self, window: Duration) {
         self.endpointer.choose_window(window);

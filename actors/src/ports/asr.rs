@@ -22,6 +22,12 @@ pub trait AsrStream: Send {
     /// Sends audio while the person still speaks (16 kHz, mono).
     async fn push(&mut self, pcm: &[i16]) -> Result<(), ProviderError>;
 
+    /// Returns all words of the utterance so far, if they have changed since the last call: a partial transcript, which
+    /// later ones may correct. Recognisers that make none return `None`.
+    fn partial(&mut self) -> Option<String> {
+        None
+    }
+
     /// Marks the utterance as complete and waits for its transcript, within the provider's
     /// deadline. An utterance without words gives an empty text, not an error.
     async fn finish(self: Box<Self>) -> Result<Transcript, ProviderError>;

@@ -24,6 +24,8 @@ use crate::ports::{
 pub enum AsrAct {
     /// Returns this text after this long.
     Text(&'static str, Duration),
+    /// Tells these partial transcripts, one after each half second of audio, and returns the last of them at the end.
+    Partials(&'static [&'static str]),
     /// Fails to open.
     Refuse,
     /// Fails while audio is sent.
@@ -175,7 +177,12 @@ struct ScriptedUtterance {
     script: Arc<Script>,
     act: AsrAct,
     samples: usize,
+    /// Number of partial transcripts that were told.
+    told: usize,
 }
+
+/// Audio after which a partial transcript comes: half a second.
+const PARTIAL_SAMPLES: usize = 8_000;
 
 #[async_trait]
 impl Asr for ScriptedAsr {
@@ -186,7 +193,7 @@ impl Asr for ScriptedAsr {
         if matches!(act, AsrAct::Refuse) {
             return Err(failure(ProviderErrorKind::Unavailable));
         }
-        Ok(Box::new(ScriptedUtterance { script: Arc::clone(&self.0), act, samples: 0 }))
+        Ok(Box::new(ScriptedUtterance { script: Arc::clone(&self.0), act, samples: 0, told: 0 }))
     }
 }
 
@@ -200,6 +207,13 @@ impl AsrStream for ScriptedUtterance {
         }
     }
 
+    fn partial(&mut self) -> Option<String> {
+        let AsrAct::Partials(words) = &mut self.act else { return None };
+        let due = self.samples / PARTIAL_SAMPLES;
+        let told = std::mem::replace(&mut self.told, due);
+        (told < due).then(|| words.get(told)).flatten().map(|words| (*words).into())
+    }
+
     async fn finish(self: Box<Self>) -> Result<Transcript, ProviderError> {
         lock(&self.script.utterances).push(self.samples);
         if let Some(plan) = self.script.plan() {
@@ -209,6 +223,10 @@ impl AsrStream for ScriptedUtterance {
             AsrAct::Text(text, wait) => {
                 tokio::time::sleep(wait).await;
                 Ok(Transcript { text: text.into() })
+            }
+            AsrAct::Partials(words) => {
+                let text = words.last().copied().unwrap_or_default().into();
+                Ok(Transcript { text })
             }
             AsrAct::Fail(kind, wait) => {
                 tokio::time::sleep(wait).await;

@@ -9,11 +9,16 @@ use allocation_counter::measure;
 use bytes::Bytes;
 use hearken_actors::actors::messages::{OpenUtterance, SpeechEnded, SpeechStarted, UplinkItem};
 use hearken_actors::actors::vad::{UtteranceRules, VadActor, VadOutputs};
+use hearken_actors::admission::{Admission, AdmissionSettings};
+use hearken_actors::dialogue::SpokenLanguage;
+use hearken_actors::dialogue::phrases::Language;
 use hearken_actors::settings::{HearingSettings, SpeakingSettings};
 use hearken_actors::testkit::paths::{Downlink, Uplink};
 use hearken_actors::testkit::sound;
+use hearken_actors::turn_detection::{LearnedPauses, TurnDetection, TurnDetectionSettings};
 use hearken_actors::turn_factory::TurnFactory;
 use hearken_proto::device::ListenMode;
+use hearken_proto::ids::DeviceId;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -109,8 +114,14 @@ fn the_actor_allocates_no_more_than_its_parts() {
         };
         let turns = TurnFactory::new(CancellationToken::new());
         let hearing = HearingSettings::default();
-        let rules =
-            UtteranceRules { lane: 128, hearing, turn_detection: None, attempt_after: None };
+        let turn_detection = TurnDetection::new(
+            None,
+            TurnDetectionSettings::default(),
+            Admission::new(AdmissionSettings::default()),
+            SpokenLanguage::new(Language::Chinese),
+            (DeviceId::new("device"), LearnedPauses::default()),
+        );
+        let rules = UtteranceRules { lane: 128, hearing, turn_detection, attempt_after: None };
         VadActor::new(packets, outputs, turns, rules).start();
         lane.send(UplinkItem::ListenStart(ListenMode::Auto)).await.unwrap();
         (lane, reader)

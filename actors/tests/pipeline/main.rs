@@ -22,6 +22,7 @@ mod tools;
 mod turn_detection;
 mod turns;
 mod watchers;
+mod words_so_far;
 
 use std::time::Duration;
 

@@ -36,6 +36,12 @@ pub enum Downlink {
         /// The transcript.
         text: String,
     },
+    /// Words of the person so far, while they speak: `is_final` is false. For clients alone that have asked for them
+    /// in their hello.
+    PartialStt {
+        /// All words of the utterance so far; later ones may correct them.
+        text: String,
+    },
     /// Shows an emotion.
     Llm {
         /// One of the 21 emotions.
@@ -107,6 +113,8 @@ enum Body<'a> {
     },
     Stt {
         text: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        is_final: Option<bool>,
     },
     Llm {
         emotion: &'static str,
@@ -150,7 +158,8 @@ impl Downlink {
                 let features = mcp.then_some(Features { mcp: true });
                 ("hello", Body::Hello { transport: "websocket", features, audio_params })
             }
-            Self::Stt { text } => ("stt", Body::Stt { text }),
+            Self::Stt { text } => ("stt", Body::Stt { text, is_final: None }),
+            Self::PartialStt { text } => ("stt", Body::Stt { text, is_final: Some(false) }),
             Self::Llm { emotion } => {
                 ("llm", Body::Llm { emotion: emotion.as_str(), text: emotion.emoji() })
             }

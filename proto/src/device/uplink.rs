@@ -63,6 +63,8 @@ pub struct Features {
     pub mcp: bool,
     /// Set if the device wants the server to cancel echo.
     pub aec: bool,
+    /// Set if the client wants to be told partial transcripts. Firmware does not set it.
+    pub partial_stt: bool,
 }
 
 /// Side that decides when a person has finished speaking.
@@ -125,7 +127,8 @@ fn hello(object: &Map<String, Value>) -> Hello {
         object.get("features").and_then(|f| f.get(name)).and_then(Value::as_bool).unwrap_or(false)
     };
     let version = object.get("version").and_then(number);
-    let features = Features { mcp: flag("mcp"), aec: flag("aec") };
+    let features =
+        Features { mcp: flag("mcp"), aec: flag("aec"), partial_stt: flag("partial_stt") };
     Hello { version, features, audio_params: audio_params(object.get("audio_params")) }
 }
 
@@ -281,16 +284,18 @@ mod tests {
             version in 1..=3_u32,
             mcp: bool,
             aec: bool,
+            partial_stt: bool,
             rate in prop::sample::select(&AudioParams::SAMPLE_RATES),
             duration in prop::sample::select(&AudioParams::FRAME_DURATIONS),
         ) {
             let audio_params = AudioParams::opus(rate, duration);
             let text = json!({
                 "type": "hello", "version": version, "transport": "websocket",
-                "features": {"mcp": mcp, "aec": aec, "glyph_push": true},
+                "features": {"mcp": mcp, "aec": aec, "partial_stt": partial_stt, "glyph_push": true},
                 "audio_params": audio_params,
             });
-            let hello = Hello { version: Some(version), features: Features { mcp, aec }, audio_params };
+            let features = Features { mcp, aec, partial_stt };
+            let hello = Hello { version: Some(version), features, audio_params };
             prop_assert_eq!(Uplink::decode(&text.to_string()), Ok(Uplink::Hello(hello)));
         }
 

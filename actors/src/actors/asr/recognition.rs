@@ -11,7 +11,8 @@ use crate::audio::pcm;
 use crate::audio::voice_detector::SAMPLE_RATE_HZ;
 use crate::ports::{Asr, AsrStream, ProviderError, Transcript, UtteranceSpec};
 use crate::speculation::SpeculationSettings;
-use crate::utterance_channel::{AudioReceiver, Pause, Piece};
+use crate::unfinished::UnfinishedWords;
+use crate::utterance_channel::{AudioReceiver, Pause, Piece, Unfinished};
 
 /// Most pauses of an utterance in which the recogniser finishes, for each answer that may be attempted: in a short one,
 /// the person goes on before it has.
@@ -35,12 +36,24 @@ pub(super) trait Listener: Send {
     /// Receives what the person has said if they have finished, or `None` when they go on after a pause in which they
     /// might have.
     fn hypothesis(&self, transcript: Option<Transcript>);
+
+    /// Receives the words so far, while the person may go on.
+    fn partial(&self, words: &str);
+}
+
+/// What finds out whether the words so far are unfinished, and whom to tell.
+pub(super) struct WordsSoFar {
+    pub(super) lists: Arc<UnfinishedWords>,
+    pub(super) unfinished: Unfinished,
+    /// Words that were told last.
+    pub(super) told: String,
 }
 
 /// Recognition of one utterance.
 pub(super) struct Recognition<L> {
     asr: Arc<dyn Asr>,
     listener: L,
+    words: WordsSoFar,
     settings: SpeculationSettings,
     samples: usize,
     stage: Stage,
@@ -64,10 +77,15 @@ enum Stage {
 }
 
 impl<L: Listener> Recognition<L> {
-    pub(super) fn new(asr: Arc<dyn Asr>, listener: L, settings: SpeculationSettings) -> Self {
+    pub(super) fn new(
+        asr: Arc<dyn Asr>,
+        listener: L,
+        words: WordsSoFar,
+        settings: SpeculationSettings,
+    ) -> Self {
         let (kept, tries, stage) = (Vec::new(), settings.tries, Stage::Short);
         let pauses = tries * PAUSES_PER_TRY;
-        Self { asr, listener, settings, samples: 0, stage, kept, tries, pauses }
+        Self { asr, listener, words, settings, samples: 0, stage, kept, tries, pauses }
     }
 
     /// Streams the utterance to the recogniser while it is spoken, and returns the transcript. An early
@@ -120,11 +138,25 @@ impl<L: Listener> Recognition<L> {
         match &mut self.stage {
             Stage::Short if enough => self.open().await,
             Stage::Listening(stream) => {
-                if let Err(error) = stream.push(pcm).await {
+                let pushed = stream.push(pcm).await;
+                let partial = stream.partial();
+                if let Err(error) = pushed {
                     self.stage = Stage::Failed(error);
+                }
+                if let Some(words) = partial {
+                    self.tell(&words);
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Tells the words so far.
+    fn tell(&mut self, words: &str) {
+        self.words.unfinished.set(self.words.lists.end(words));
+        if words != self.words.told {
+            words.clone_into(&mut self.words.told);
+            self.listener.partial(words);
         }
     }
 
@@ -148,6 +180,7 @@ impl<L: Listener> Recognition<L> {
             && let Ok(transcript) = &outcome
         {
             self.tries = self.tries.saturating_sub(1);
+            self.tell(&transcript.text);
             self.listener.hypothesis(Some(transcript.clone()));
         }
         self.stage = Stage::Finished(pause, outcome);

@@ -53,6 +53,12 @@ impl DeviceActor {
         });
     }
 
+    /// Reports whether the utterance of this turn interrupts a reply, and is still spoken.
+    pub(super) fn interrupts(&self, turn: TurnId) -> bool {
+        let interruption = self.live.as_ref().and_then(|live| live.interruption.as_ref());
+        interruption.is_some_and(|i| i.turn.id == turn && i.heard_at.is_none())
+    }
+
     fn interruption(&mut self, turn: TurnId) -> Option<&mut Interruption> {
         self.live.as_mut()?.interruption.as_mut().filter(|i| i.turn.id == turn)
     }

@@ -98,6 +98,8 @@ pub(super) struct ConnectionState {
     /// Messages that wait for the end of a turn.
     pub(super) to_say: VecDeque<String>,
     pub(super) notice_given: bool,
+    /// True if the client asked for partial transcripts.
+    pub(super) wants_partials: bool,
     /// Packets that it is sent, if it leaves its echo to us.
     pub(super) sent: Option<SentPackets>,
     /// Stamp of the last packet.

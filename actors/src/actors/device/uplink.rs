@@ -82,6 +82,7 @@ impl DeviceActor {
             self.connection.framing = Framing::from_version(version);
         }
         self.state.greeted = true;
+        self.state.wants_partials = hello.features.partial_stt;
         self.state.last_voice = Instant::now();
         let speaking = &self.rules.speaking;
         let packet_ms = u32::try_from(speaking.packet.as_millis()).unwrap_or(60);

@@ -1,12 +1,12 @@
-//! FunASR's runtime WebSocket (`funasr+ws://`): a JSON configuration, PCM, a JSON end message. Not
-//! for its partial results, which nothing here needs.
+//! FunASR's runtime WebSocket (`funasr+ws://`): a JSON configuration, PCM, a JSON end message.
 //!
 //! - One connection per utterance: the runtime stores the state of one utterance per connection.
 //! - In this protocol `hotwords` and `timestamp` are JSON inside strings; neither is needed here.
 //! - The runtime may send no answer at all to noise: that ends as a timeout.
 //! - `is_final` means different things in its C++ and Python servers. In `offline` mode the first
 //!   offline result is the transcript. In `2pass` mode the end is `is_final`, or a result after the
-//!   end of the audio with no further message for 800 ms.
+//!   end of the audio with no further message for 800 ms. Before that it sends the words of each
+//!   chunk as it hears them (`2pass-online`), which a segment then replaces: partial transcripts.
 
 use std::time::Duration;
 
@@ -98,6 +98,10 @@ struct Utterance {
 pub(super) struct Heard {
     mode: FunAsrMode,
     segments: Vec<String>,
+    /// Words after the last segment.
+    online: String,
+    /// True if the words have changed since they were asked for.
+    changed: bool,
 }
 
 /// Recognition result, with the fields that are used here.
@@ -125,6 +129,10 @@ impl AsrStream for Utterance {
             self.take(incoming)?;
         }
         self.send(Message::binary(pcm::to_le_bytes(pcm))).await
+    }
+
+    fn partial(&mut self) -> Option<String> {
+        self.heard.partial()
     }
 
     async fn finish(mut self: Box<Self>) -> Result<Transcript, ProviderError> {
@@ -166,26 +174,42 @@ impl Utterance {
 
 impl Heard {
     pub(super) fn new(mode: FunAsrMode) -> Self {
-        Self { mode, segments: Vec::new() }
+        Self { mode, segments: Vec::new(), online: String::new(), changed: false }
     }
 
     /// Parses a message of the recogniser. `None` if it is no result.
     pub(super) fn take(&mut self, message: &str) -> Option<ResultKind> {
         let answer: Answer = serde_json::from_str(message).ok()?;
         let heard = meaning(self.mode, &answer);
+        let known: usize = self.segments.iter().map(String::len).sum();
         let segment = answer.text.trim();
-        if heard != ResultKind::Nothing && !segment.is_empty() {
-            let known: usize = self.segments.iter().map(String::len).sum();
-            if known <= MAX_SEGMENTS_BYTES {
-                self.segments.push(segment.to_owned());
-            }
+        if segment.is_empty() || known + self.online.len() > MAX_SEGMENTS_BYTES {
+            return Some(heard);
+        }
+        if heard != ResultKind::Nothing {
+            self.online.clear();
+            self.segments.push(segment.to_owned());
+            self.changed = true;
+        } else if self.mode == FunAsrMode::TwoPass && answer.mode == "2pass-online" {
+            self.online.push_str(&answer.text);
+            self.changed = true;
         }
         Some(heard)
     }
 
+    /// Returns the words so far, if they have changed since the last call.
+    pub(super) fn partial(&mut self) -> Option<String> {
+        if !std::mem::take(&mut self.changed) {
+            return None;
+        }
+        let online = Some(self.online.trim()).filter(|words| !words.is_empty());
+        let words: Vec<&str> = self.segments.iter().map(String::as_str).chain(online).collect();
+        Some(transcript(&join(&words)).text)
+    }
+
     /// Returns the transcript of the segments.
     pub(super) fn transcript(&self) -> Transcript {
-        transcript(&join(&self.segments))
+        transcript(&join(&self.segments.iter().map(String::as_str).collect::<Vec<_>>()))
     }
 }
 
@@ -199,7 +223,7 @@ fn meaning(mode: FunAsrMode, answer: &Answer) -> ResultKind {
 }
 
 /// Joins segments in order, with a space only between two Latin letters.
-fn join(segments: &[String]) -> String {
+fn join(segments: &[&str]) -> String {
     let mut whole = String::new();
     for segment in segments {
         let apart =
@@ -218,11 +242,28 @@ mod tests {
 
     #[test]
     fn segments_are_joined_as_their_script_wants() {
-        let join =
-            |segments: &[&str]| join(&segments.iter().map(|s| (*s).into()).collect::<Vec<_>>());
         assert_eq!(join(&["hello there,", "how are you"]), "hello there, how are you");
         assert_eq!(join(&["你好，", "今天"]), "你好，今天");
         assert_eq!(join(&[]), "");
+    }
+
+    #[test]
+    fn words_are_told_as_they_come_and_replaced_by_their_segment() {
+        let mut heard = Heard::new(FunAsrMode::TwoPass);
+        let mut take = |mode: &str, text: &str| {
+            heard.take(&json!({ "mode": mode, "text": text, "is_final": false }).to_string());
+            heard.partial()
+        };
+        assert_eq!(take("2pass-online", "今天"), Some("今天".into()));
+        assert_eq!(take("2pass-online", ""), None);
+        assert_eq!(take("2pass-online", "天汽"), Some("今天天汽".into()));
+        assert_eq!(take("2pass-offline", "今天天气，"), Some("今天天气，".into()));
+        assert_eq!(take("2pass-online", "好"), Some("今天天气，好".into()));
+        assert_eq!(heard.partial(), None);
+        assert_eq!(heard.transcript().text, "今天天气，");
+        let mut whole = Heard::new(FunAsrMode::Offline);
+        whole.take(&json!({ "mode": "2pass-online", "text": "a" }).to_string());
+        assert_eq!(whole.partial(), None, "only segments count where only they are asked for");
     }
 
     #[test]

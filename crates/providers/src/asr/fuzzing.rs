@@ -17,6 +17,10 @@ pub fn funasr_answers(bytes: &[u8]) {
             let before = heard.transcript();
             let kind = heard.take(message);
             let after = heard.transcript();
+            if let Some(partial) = heard.partial() {
+                assert_eq!(partial, partial.trim());
+                assert!(partial.chars().count() <= MAX_TRANSCRIPT_CHARS);
+            }
             assert_eq!(after.text, after.text.trim());
             assert!(after.text.chars().count() <= MAX_TRANSCRIPT_CHARS);
             match kind {

@@ -115,6 +115,10 @@ impl AsrStream for Utterance {
         }
     }
 
+    fn partial(&mut self) -> Option<String> {
+        self.live.as_mut()?.stream.partial()
+    }
+
     async fn finish(mut self: Box<Self>) -> Result<Transcript, ProviderError> {
         if self.live.is_none() {
             self.goes_on()?;

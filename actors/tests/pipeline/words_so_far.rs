@@ -1,0 +1,174 @@
+//! Words that are known while somebody still speaks: told to clients that ask for them, and waited after where they are
+//! unfinished. Clients that send nothing in silence. Not for the answers that are attempted with words.
+
+#![allow(clippy::unwrap_used, reason = "a test that fails here should say where")]
+
+use std::time::Duration;
+
+use hearken_actors::settings::PipelineSettings;
+use hearken_actors::testkit::{AsrAct, Down, LlmAct, Received, TestPipeline, sound};
+
+use crate::{listening_with, ms, next_turn_works, prompts};
+
+fn tries(tries: u32) -> PipelineSettings {
+    let mut settings = PipelineSettings::default();
+    settings.speculation.tries = tries;
+    settings
+}
+
+/// Connects a client that listens and asks, or does not ask, for partial transcripts.
+async fn asking(asks: bool, tries: u32) -> TestPipeline {
+    let mut ring = TestPipeline::connect(self::tries(tries));
+    ring.greet_with(1, &format!(r#"{{"partial_stt":{asks}}}"#)).await;
+    ring.text(r#"{"type":"listen","state":"start","mode":"auto"}"#);
+    ring.forget();
+    ring
+}
+
+/// Returns each transcript that was told, with false for a partial one.
+fn told(ring: &TestPipeline) -> Vec<(String, bool)> {
+    let transcripts = ring.log.iter().filter(|down| down.what.name() == "stt");
+    transcripts.map(|down| (down.what.text().to_owned(), is_final(down))).collect()
+}
+
+fn is_final(down: &Down) -> bool {
+    let Received::Text(json) = &down.what else { return false };
+    json.get("is_final").is_none_or(|flag| flag.as_bool().unwrap())
+}
+
+#[actix::test]
+async fn words_are_told_as_they_come_to_a_client_that_asks_for_them_and_to_no_other() {
+    for asks in [true, false] {
+        let mut ring = asking(asks, 3).await;
+        for _ in 0..2 {
+            ring.forget();
+            ring.script.hears(AsrAct::Partials(&["Turn", "Turn on", "Turn on the light."]));
+            ring.stream(sound::voice(1_600)).await;
+            ring.stream(sound::silence(1_000)).await;
+            ring.until("tts/stop").await;
+            let partials =
+                ["Turn", "Turn on", "Turn on the light."].map(|words| (words.into(), false));
+            let mut expected = if asks { partials.to_vec() } else { Vec::new() };
+            expected.push(("Turn on the light.".into(), true));
+            assert_eq!(told(&ring), expected);
+            ring.text(r#"{"type":"listen","state":"start","mode":"auto"}"#);
+        }
+        ring.hang_up().await;
+    }
+}
+
+#[actix::test]
+async fn what_was_recognised_in_a_pause_is_told_as_words_so_far() {
+    let mut ring = asking(true, 3).await;
+    ring.script.hears(AsrAct::Text("I want", ms(50)));
+    ring.script.hears(AsrAct::Text("I want tea.", ms(50)));
+    ring.stream(sound::voice(1_000)).await;
+    ring.stream(sound::silence(500)).await;
+    ring.stream(sound::voice(600)).await;
+    ring.stream(sound::silence(1_000)).await;
+    ring.until("tts/stop").await;
+    let expected = [("I want", false), ("I want tea.", false), ("I want tea.", true)];
+    assert_eq!(told(&ring), expected.map(|(words, whole)| (words.to_owned(), whole)));
+    ring.hang_up().await;
+}
+
+/// Says something, is silent, and returns how much silence ended the turn.
+async fn waited(ring: &mut TestPipeline) -> Duration {
+    ring.stream(sound::voice(1_000)).await;
+    let silent = ring.now();
+    ring.stream(sound::silence(1_500)).await;
+    ring.until("tts/stop").await;
+    let last = |down: &&Down| down.what.name() == "stt" && is_final(down);
+    ring.log.iter().find(last).unwrap().at - silent
+}
+
+#[actix::test]
+async fn a_turn_whose_words_are_unfinished_is_waited_for_longer() {
+    let partly = |words| AsrAct::Partials(words);
+    let cases = [
+        (partly(&["I", "I like it"]), 0, 700),
+        (partly(&["I", "I like it because"]), 0, 1_000),
+        // What a recogniser says in a pause counts as well.
+        (AsrAct::Text("然后。", ms(100)), 3, 1_000),
+        (AsrAct::Text("现在几点？", ms(100)), 3, 700),
+        // Words that come when the turn is over change nothing.
+        (AsrAct::Text("然后。", ms(0)), 0, 700),
+    ];
+    for (act, tries, window) in cases {
+        let mut ring = listening_with(self::tries(tries), "auto").await;
+        let case = format!("{act:?}");
+        ring.script.hears(act);
+        let waited = waited(&mut ring).await;
+        assert!(waited.as_millis().abs_diff(window) <= 90, "{case}: {waited:?}");
+        next_turn_works(&mut ring).await;
+        ring.hang_up().await;
+    }
+}
+
+#[actix::test]
+async fn who_goes_on_after_unfinished_words_is_one_turn() {
+    let mut ring = listening_with(tries(0), "auto").await;
+    ring.script.hears(AsrAct::Partials(&["Because", "Because of", "Because of you."]));
+    ring.stream(sound::voice(1_000)).await;
+    ring.stream(sound::silence(840)).await;
+    ring.stream(sound::voice(600)).await;
+    ring.stream(sound::silence(1_200)).await;
+    ring.until("tts/stop").await;
+    assert_eq!(prompts(&ring), ["Because of you."]);
+    ring.hang_up().await;
+}
+
+/// Says something and sends nothing in the silence; returns the times of transcript and prompt after the last packet.
+async fn silent_client(ring: &mut TestPipeline) -> (Duration, Duration) {
+    ring.forget();
+    ring.stream(sound::voice(1_000)).await;
+    let silent = ring.now();
+    let before = prompts(ring).len();
+    let deadline = silent + ms(5_000);
+    while prompts(ring).len() == before && ring.now() < deadline {
+        ring.pass(ms(10)).await;
+    }
+    let asked = ring.now() - silent;
+    ring.until("tts/stop").await;
+    let told = ring.log.iter().find(|down| down.what.name() == "stt").unwrap().at - silent;
+    ring.text(r#"{"type":"listen","state":"start","mode":"auto"}"#);
+    (told, asked)
+}
+
+#[actix::test]
+async fn answers_are_attempted_too_where_a_client_sends_nothing_in_silence() {
+    let mut ring = listening_with(tries(3), "auto").await;
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        ring.script.hears(AsrAct::Text("Is it noon?", ms(50)));
+        ring.script.thinks(LlmAct::Write(vec!["Yes."], ms(100)));
+        seen.push(silent_client(&mut ring).await);
+    }
+    // That it sends nothing is known once it has.
+    let [(told, asked), second, third] = seen[..] else { panic!("{seen:?}") };
+    assert!((680..800).contains(&told.as_millis()) && asked >= told, "{seen:?}");
+    for (told, asked) in [second, third] {
+        assert!((640..760).contains(&told.as_millis()), "{seen:?}");
+        assert!((150..300).contains(&asked.as_millis()), "{seen:?}");
+    }
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn a_packet_that_is_late_is_no_silence() {
+    let mut ring = listening_with(tries(3), "auto").await;
+    // It is known as a client that sends nothing in silence.
+    silent_client(&mut ring).await;
+    ring.forget();
+    ring.script.hears(AsrAct::Text("Is it noon?", ms(50)));
+    let before = prompts(&ring).len();
+    for packet in sound::voice(1_800) {
+        ring.packet(packet);
+        ring.pass(ms(140)).await;
+    }
+    assert_eq!(prompts(&ring).len(), before, "nothing was attempted");
+    ring.stream(sound::silence(1_000)).await;
+    ring.until("tts/stop").await;
+    assert_eq!(prompts(&ring)[before..], ["Is it noon?"]);
+    ring.hang_up().await;
+}

@@ -18,6 +18,7 @@ pub mod interruption;
 mod lifetime;
 pub mod metrics;
 pub mod paced_log;
+pub mod people;
 pub mod ports;
 pub mod reloadable;
 pub mod settings;

@@ -17,6 +17,7 @@ pub mod events;
 pub mod image_describer;
 pub mod llm;
 pub mod locks;
+pub mod persons;
 pub mod recording_sink;
 pub mod service_state;
 pub mod sessions;
@@ -39,6 +40,7 @@ pub use llm::{
     ChatMessage, Llm, LlmDelta, OfferedTool, Prompt, Role, ToolChoice, ToolRequest, Usage,
 };
 pub use locks::{SessionLock, SessionLocks};
+pub use persons::{Exchange, Person, PersonId, PersonMemory, PersonOutcome, PersonStore};
 pub use recording_sink::{RecordedFrame, RecordingSink};
 pub use service_state::ServiceState;
 pub use sessions::{KeptSession, SessionStore};

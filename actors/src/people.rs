@@ -1,0 +1,346 @@
+//! People whose voices are known: who speaks, and what is remembered of them. Settings, enrolment and the decision. A
+//! voice is a name and a memory, never a permission. Not for the model that describes voices nor for the store, which are ports.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::audio::pcm;
+use crate::audio::voice_detector::SAMPLE_RATE_HZ;
+use crate::ports::speaker_embedder::LONGEST_VOICE;
+use crate::ports::{
+    BoxError, Person, PersonId, PersonMemory, PersonOutcome, PersonStore, SpeakerEmbedder,
+};
+use crate::settings::ms;
+
+/// Sentences by which a person is enrolled.
+pub const SENTENCES: usize = 3;
+/// Most recordings that a person is enrolled with at once.
+pub const MOST_SENTENCES: usize = 10;
+/// Longest name, in characters.
+pub const MOST_NAME_CHARS: usize = 40;
+/// Longest fact, in characters.
+pub const MOST_FACT_CHARS: usize = 300;
+/// Longest part of an exchange that is remembered, in characters.
+const MOST_EXCHANGE_CHARS: usize = 500;
+
+/// Section `[speakers]`: who speaks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SpeakerSettings {
+    /// Name of the model in the catalogue; empty for none: then nobody's voice is looked at.
+    pub model: String,
+    /// How alike a voice must be to one that is known, 0 to 1.
+    pub threshold: f64,
+    /// Shortest speech by which a voice is told.
+    #[serde(rename = "min_speech_ms", with = "ms")]
+    pub min_speech: Duration,
+    /// Share of one core, in percent, that the model may use; beyond it, nobody is recognised.
+    pub cpu_percent: u32,
+    /// True if other voices are ignored while the device speaks to a person whose voice is known.
+    pub ignore_others: bool,
+}
+
+impl Default for SpeakerSettings {
+    fn default() -> Self {
+        Self {
+            model: String::new(),
+            threshold: 0.45,
+            min_speech: Duration::from_millis(1_500),
+            cpu_percent: 10,
+            ignore_others: false,
+        }
+    }
+}
+
+/// What is typical of a voice: a vector of length 1.
+pub type Voice = Arc<[f32]>;
+
+/// Who has spoken.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Speaker {
+    /// Their voice; none if too little was said, or it was not looked at.
+    pub voice: Option<Voice>,
+    /// The person, if their voice is known.
+    pub person: Option<Arc<Person>>,
+}
+
+impl Speaker {
+    /// Reports whether this is certainly somebody else than that person: a voice that was looked at, and is not theirs.
+    pub fn is_other_than(&self, person: &PersonId) -> bool {
+        let same = self.person.as_ref().is_some_and(|known| known.id == *person);
+        self.voice.is_some() && !same
+    }
+}
+
+/// Reason why a change was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum PeopleError {
+    /// The name is empty, too long, or not one line.
+    #[error("a name has 1 to {MOST_NAME_CHARS} characters, on one line, without brackets")]
+    Name,
+    /// Another person has the name.
+    #[error("another person has this name")]
+    NameTaken,
+    /// There are as many people as can be stored.
+    #[error("{} people are known; delete one first", crate::ports::persons::MOST_PERSONS)]
+    TooMany,
+    /// There is no such person.
+    #[error("there is no such person")]
+    Unknown,
+    /// Too few or too many recordings.
+    #[error("{SENTENCES} to {MOST_SENTENCES} recordings are needed")]
+    Recordings,
+    /// A recording holds too little speech.
+    #[error("recording {0} holds too little speech")]
+    TooShort(usize),
+    /// The recordings do not hold one voice.
+    #[error("the recordings are not of one voice")]
+    NotAlike,
+    /// The fact is empty or too long.
+    #[error("a fact has 1 to {MOST_FACT_CHARS} characters")]
+    Fact,
+    /// The model is busy or failed.
+    #[error("the model that describes voices is busy or failed; try again")]
+    Busy,
+    /// The store failed.
+    #[error("the store failed")]
+    Store(#[source] BoxError),
+}
+
+/// The people that are known. Clones share them.
+#[derive(Clone)]
+pub struct People(Arc<Inner>);
+
+struct Inner {
+    store: Arc<dyn PersonStore>,
+    embedder: Arc<dyn SpeakerEmbedder>,
+    settings: SpeakerSettings,
+    known: Mutex<Vec<Arc<Person>>>,
+}
+
+impl People {
+    /// Knows nobody until [`People::refresh`] has read the store.
+    pub fn new(
+        store: Arc<dyn PersonStore>,
+        embedder: Arc<dyn SpeakerEmbedder>,
+        settings: SpeakerSettings,
+    ) -> Self {
+        Self(Arc::new(Inner { store, embedder, settings, known: Mutex::default() }))
+    }
+
+    fn known(&self) -> MutexGuard<'_, Vec<Arc<Person>>> {
+        self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the settings.
+    pub fn settings(&self) -> &SpeakerSettings {
+        &self.0.settings
+    }
+
+    /// Reads who is known. Other instances may have changed it.
+    ///
+    /// # Errors
+    /// Fails if the store does; those who were known still are.
+    pub async fn refresh(&self) -> Result<(), BoxError> {
+        let read = self.0.store.persons().await?;
+        *self.known() = read.into_iter().map(Arc::new).collect();
+        Ok(())
+    }
+
+    /// Returns all people.
+    pub fn all(&self) -> Vec<Arc<Person>> {
+        self.known().clone()
+    }
+
+    /// Returns a person as they are known now.
+    pub fn get(&self, id: &PersonId) -> Option<Arc<Person>> {
+        self.known().iter().find(|person| person.id == *id).cloned()
+    }
+
+    /// Finds out who says this (16 kHz, mono). It is not known who if too little is said, or the model is busy.
+    pub async fn identify(&self, speech: Vec<i16>) -> Speaker {
+        let length = pcm::duration(speech.len(), SAMPLE_RATE_HZ);
+        if length < self.0.settings.min_speech {
+            return Speaker::default();
+        }
+        let Some(voice) = self.0.embedder.embed(latest(speech)).await else {
+            return Speaker::default();
+        };
+        Speaker { person: self.whose(&voice), voice: Some(voice.into()) }
+    }
+
+    /// Returns the person to whom a voice is most alike, if it is alike enough.
+    fn whose(&self, voice: &[f32]) -> Option<Arc<Person>> {
+        let known = self.known();
+        let scored = known.iter().map(|person| (alike(&mean(&person.voices), voice), person));
+        let best = scored.max_by(|a, b| a.0.total_cmp(&b.0));
+        best.filter(|(score, _)| *score >= self.0.settings.threshold).map(|(_, p)| Arc::clone(p))
+    }
+
+    /// Reports whether two voices are one person's.
+    pub fn are_alike(&self, one: &[f32], other: &[f32]) -> bool {
+        alike(one, other) >= self.0.settings.threshold
+    }
+
+    /// Enrols a person by recordings of sentences (16 kHz, mono).
+    ///
+    /// # Errors
+    /// The name is taken or no name, or a recording is too short or of another voice; then nothing is stored.
+    pub async fn enrol_recordings(
+        &self,
+        name: &str,
+        recordings: Vec<Vec<i16>>,
+    ) -> Result<Arc<Person>, PeopleError> {
+        if !(SENTENCES..=MOST_SENTENCES).contains(&recordings.len()) {
+            return Err(PeopleError::Recordings);
+        }
+        let mut voices = Vec::new();
+        for (n, recording) in recordings.into_iter().enumerate() {
+            let length = pcm::duration(recording.len(), SAMPLE_RATE_HZ);
+            if length < self.0.settings.min_speech {
+                return Err(PeopleError::TooShort(n + 1));
+            }
+            let voice = self.0.embedder.embed(latest(recording)).await;
+            voices.push(voice.ok_or(PeopleError::Busy)?.into());
+        }
+        self.enrol(name, &voices).await
+    }
+
+    /// Enrols a person by their voice in some sentences.
+    ///
+    /// # Errors
+    /// The name is taken or no name, or the voices are not one; then nothing is stored.
+    pub async fn enrol(&self, name: &str, voices: &[Voice]) -> Result<Arc<Person>, PeopleError> {
+        let name = name_of(name)?;
+        let alone = |voice: &Voice| voices.iter().any(|other| !self.are_alike(voice, other));
+        if voices.len() < SENTENCES || voices.iter().any(alone) {
+            return Err(PeopleError::NotAlike);
+        }
+        let person = Person {
+            id: PersonId(Uuid::new_v4().to_string()),
+            name,
+            voices: voices.iter().map(|voice| voice.to_vec()).collect(),
+            facts: Vec::new(),
+            exchanges: Vec::new(),
+        };
+        done(self.0.store.add_person(&person).await)?;
+        let person = Arc::new(person);
+        self.known().push(Arc::clone(&person));
+        Ok(person)
+    }
+
+    /// Gives a person another name.
+    ///
+    /// # Errors
+    /// The name is taken or no name, or there is no such person.
+    pub async fn rename(&self, id: &PersonId, name: &str) -> Result<Arc<Person>, PeopleError> {
+        let name = name_of(name)?;
+        done(self.0.store.rename_person(id, &name).await)?;
+        self.changed(id, |person| person.name = name).ok_or(PeopleError::Unknown)
+    }
+
+    /// Remembers a fact about a person.
+    ///
+    /// # Errors
+    /// The fact is empty or too long, or there is no such person.
+    pub async fn remember(&self, id: &PersonId, fact: &str) -> Result<(), PeopleError> {
+        let fact = fact.trim();
+        if !(1..=MOST_FACT_CHARS).contains(&fact.chars().count()) {
+            return Err(PeopleError::Fact);
+        }
+        let memory = PersonMemory::Fact(fact.to_owned());
+        done(self.0.store.remember(id, &memory).await)?;
+        self.changed(id, |person| {
+            person.facts.push(fact.to_owned());
+            keep_last(&mut person.facts, crate::ports::persons::MOST_FACTS);
+        });
+        Ok(())
+    }
+
+    /// Remembers what a person said and was answered.
+    ///
+    /// # Errors
+    /// There is no such person, or the store failed.
+    pub async fn converse(
+        &self,
+        id: &PersonId,
+        said: &str,
+        answered: &str,
+    ) -> Result<(), PeopleError> {
+        let short = |text: &str| text.chars().take(MOST_EXCHANGE_CHARS).collect();
+        let exchange = crate::ports::Exchange { said: short(said), answered: short(answered) };
+        done(self.0.store.remember(id, &PersonMemory::Exchange(exchange.clone())).await)?;
+        self.changed(id, |person| {
+            person.exchanges.push(exchange);
+            keep_last(&mut person.exchanges, crate::ports::persons::MOST_EXCHANGES);
+        });
+        Ok(())
+    }
+
+    /// Deletes a person with all that is known of them, at once.
+    ///
+    /// # Errors
+    /// There is no such person, or the store failed.
+    pub async fn delete(&self, id: &PersonId) -> Result<(), PeopleError> {
+        let was_there = self.0.store.delete_person(id).await.map_err(PeopleError::Store)?;
+        self.known().retain(|person| person.id != *id);
+        was_there.then_some(()).ok_or(PeopleError::Unknown)
+    }
+
+    /// Changes what is known of a person here.
+    fn changed(&self, id: &PersonId, change: impl FnOnce(&mut Person)) -> Option<Arc<Person>> {
+        let mut known = self.known();
+        let person = known.iter_mut().find(|person| person.id == *id)?;
+        change(Arc::make_mut(person));
+        Some(Arc::clone(person))
+    }
+}
+
+fn done(outcome: Result<PersonOutcome, BoxError>) -> Result<(), PeopleError> {
+    match outcome.map_err(PeopleError::Store)? {
+        PersonOutcome::Done => Ok(()),
+        PersonOutcome::NameTaken => Err(PeopleError::NameTaken),
+        PersonOutcome::TooMany => Err(PeopleError::TooMany),
+        PersonOutcome::Unknown => Err(PeopleError::Unknown),
+    }
+}
+
+/// Returns a name as it is stored. Brackets mark names in the words that the model is given.
+fn name_of(name: &str) -> Result<String, PeopleError> {
+    let name = name.trim();
+    let odd = |c: char| c.is_control() || matches!(c, '[' | ']');
+    let fits = (1..=MOST_NAME_CHARS).contains(&name.chars().count()) && !name.contains(odd);
+    fits.then(|| name.to_owned()).ok_or(PeopleError::Name)
+}
+
+fn keep_last<T>(all: &mut Vec<T>, most: usize) {
+    all.drain(..all.len().saturating_sub(most));
+}
+
+/// Returns the last part of speech that the model is given.
+fn latest(mut speech: Vec<i16>) -> Vec<i16> {
+    let most = pcm::samples_in(LONGEST_VOICE, SAMPLE_RATE_HZ);
+    speech.drain(..speech.len().saturating_sub(most));
+    speech
+}
+
+/// Returns how alike two voices are, 1 at most.
+fn alike(one: &[f32], other: &[f32]) -> f64 {
+    let squared = |v: &[f32]| v.iter().map(|x| f64::from(*x) * f64::from(*x)).sum::<f64>();
+    let lengths = (squared(one) * squared(other)).sqrt();
+    let product: f64 = one.iter().zip(other).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
+    if one.len() == other.len() && lengths > 0.0 { product / lengths } else { 0.0 }
+}
+
+/// Returns the mean of voices; empty if there are none, or they do not go together.
+fn mean(voices: &[Vec<f32>]) -> Vec<f32> {
+    let Some(first) = voices.first() else { return Vec::new() };
+    let mut sum = vec![0.0; first.len()];
+    for voice in voices.iter().filter(|voice| voice.len() == first.len()) {
+        sum.iter_mut().zip(voice).for_each(|(sum, x)| *sum += x);
+    }
+    sum
+}

@@ -321,6 +321,7 @@ fn build_ports(
         llm: models.spoken(config, DEVICE_FACE, llm)?,
         tts,
         turn_detector: engines::turn_detector(config)?,
+        people: None,
         tools: tooling.sources.lookup(),
         vision: Some(tooling.cameras.lookup()),
         style: tooling.sources.styles(),

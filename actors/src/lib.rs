@@ -23,6 +23,7 @@ pub mod ports;
 pub mod reloadable;
 pub mod settings;
 pub mod slots;
+pub mod speaker_tracker;
 pub mod speculation;
 pub mod tasks;
 #[cfg(feature = "testkit")]

@@ -13,7 +13,9 @@ use self::recognition::{Listener, Recognition, WordsSoFar};
 use crate::actors::messages::{Hypothesis, OpenUtterance, PartialTranscript, UtteranceRecognised};
 use crate::admission::Admission;
 use crate::dialogue::Turn;
+use crate::people::Speaker;
 use crate::ports::{Asr, Transcript};
+use crate::speaker_tracker::SpeakerTracker;
 use crate::speculation::SpeculationSettings;
 use crate::unfinished::UnfinishedWords;
 
@@ -34,6 +36,8 @@ pub struct RecognitionRules {
     pub speculation: SpeculationSettings,
     /// Words after which more is sure to be said.
     pub unfinished: Arc<UnfinishedWords>,
+    /// What finds out who speaks, if voices are looked at.
+    pub speakers: Option<Arc<SpeakerTracker>>,
 }
 
 /// Speech recognition of one device's utterances.
@@ -67,6 +71,9 @@ impl Actor for AsrActor {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         crate::lifetime::stop_with(&self.connection, ctx);
+        if let Some(speakers) = self.rules.speakers.clone() {
+            ctx.spawn(async move { speakers.refresh().await }.into_actor(self));
+        }
     }
 
     /// Cancels the connection, also after a panic: a connection without one of its actors must end.
@@ -89,9 +96,10 @@ impl Handler<OpenUtterance> for AsrActor {
             hypotheses: self.outputs.hypotheses.clone(),
             partials: self.outputs.partials.clone(),
         };
-        let RecognitionRules { speculation, unfinished: lists } = self.rules.clone();
+        let RecognitionRules { speculation, unfinished: lists, speakers } = self.rules.clone();
         let words = WordsSoFar { lists, unfinished: audio.unfinished(), told: String::new() };
-        let recognition = Recognition::new(Arc::clone(&self.asr), listener, words, speculation);
+        let rules = (speculation, speakers);
+        let recognition = Recognition::new(Arc::clone(&self.asr), listener, words, rules);
         let work = async move {
             // A busy recogniser may finish a short utterance before a long one: outcomes are
             // reported in the order of the utterances.
@@ -140,6 +148,10 @@ impl Listener for TurnListener {
 
     fn hypothesis(&self, transcript: Option<Transcript>) {
         self.hypotheses.do_send(Hypothesis { turn: self.turn.clone(), transcript });
+    }
+
+    fn speaker(&self, speaker: Speaker) {
+        self.turn.note_speaker(speaker);
     }
 
     fn partial(&self, words: &str) {

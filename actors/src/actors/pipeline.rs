@@ -25,12 +25,15 @@ use crate::device_registry::DeviceRegistry;
 use crate::dialogue::{
     ConversationStyle, CurrentStyle, Dialogue, DialogueSettings, LocalTime, SpokenLanguage,
 };
+use crate::people::People;
 use crate::ports::{Asr, ImageDescriber, Llm, ToolSource, Tts, TurnDetector};
 use crate::reloadable::Reloadable;
 use crate::settings::{PipelineSettings, SpeakingSettings};
+use crate::speaker_tracker::SpeakerTracker;
 use crate::tools::device::DeviceTools;
 use crate::tools::iot::ThingTools;
 use crate::tools::repair::Extras;
+use crate::tools::speakers::SpeakerTools;
 use crate::tools::{
     FinishingCalls, SourceLookup, SourceProvider, Toolbox, ToolsetInterner, Vision, VisionLookup,
 };
@@ -52,6 +55,8 @@ pub struct Ports {
     pub tts: Arc<dyn Tts>,
     /// The turn detector; without one, silence alone ends a turn.
     pub turn_detector: Option<Arc<dyn TurnDetector>>,
+    /// People whose voices are known, if voices are looked at.
+    pub people: Option<People>,
     /// Lookup of a conversation's tool sources besides its device's own tools.
     pub tools: SourceLookup,
     /// Lookup of the vision endpoint, if there is one.
@@ -245,10 +250,13 @@ impl Pipeline {
             tools: Arc::new(DeviceTools::new(settings.tools.device_timeout, self.interner.clone())),
             things: Arc::new(ThingTools::new(device.clone().recipient())),
         };
-        let dialogue = self.dialogue(device_id);
+        let speakers =
+            self.ports.people.clone().map(|people| Arc::new(SpeakerTracker::new(people)));
+        let dialogue = self.dialogue(device_id, speakers.clone());
         let turn_detection = self.turn_detection(device_id, dialogue.spoken_language());
         let rules = self.session_rules();
-        let (llm, toolbox) = (Arc::clone(&self.ports.llm), self.toolbox(&own, others));
+        let toolbox = self.toolbox(&own, speakers.clone(), others);
+        let llm = Arc::clone(&self.ports.llm);
         let session =
             SessionActor::new(connection.clone(), llm, toolbox, outputs, rules, dialogue).start();
         let outputs = AsrOutputs {
@@ -256,7 +264,7 @@ impl Pipeline {
             hypotheses: session.clone().recipient(),
             partials: device.clone().recipient(),
         };
-        let asr = self.recognition(connection, outputs);
+        let asr = self.recognition(connection, outputs, speakers);
         let outputs = VadOutputs {
             started: device.clone().recipient(),
             ended: device.clone().recipient(),
@@ -294,11 +302,17 @@ impl Pipeline {
     }
 
     /// Starts the recognition of a connection's utterances.
-    fn recognition(&self, connection: &CancellationToken, outputs: AsrOutputs) -> Addr<AsrActor> {
+    fn recognition(
+        &self,
+        connection: &CancellationToken,
+        outputs: AsrOutputs,
+        speakers: Option<Arc<SpeakerTracker>>,
+    ) -> Addr<AsrActor> {
         let (recogniser, admission) = (Arc::clone(&self.ports.asr), self.admission.clone());
         let rules = RecognitionRules {
             speculation: self.settings.speculation.clone(),
             unfinished: Arc::clone(&self.unfinished_words),
+            speakers,
         };
         AsrActor::new(connection.clone(), recogniser, admission, outputs, rules).start()
     }
@@ -316,10 +330,11 @@ impl Pipeline {
     }
 
     /// Creates the dialogue of a conversation, which remembers nothing yet.
-    fn dialogue(&self, device_id: &DeviceId) -> Dialogue {
+    fn dialogue(&self, device_id: &DeviceId, speakers: Option<Arc<SpeakerTracker>>) -> Dialogue {
         let (style_of, asks) = (Arc::clone(&self.ports.style), device_id.clone());
         let style: CurrentStyle = Arc::new(move || style_of(&asks));
         Dialogue::new(self.dialogue.clone(), style, Arc::clone(&self.ports.now))
+            .with_speakers(speakers)
     }
 
     /// Returns the turn detection of a connection.
@@ -331,8 +346,16 @@ impl Pipeline {
     }
 
     /// Returns all tools of a conversation.
-    fn toolbox(&self, own: &DeviceSources, others: SourceProvider) -> Arc<Toolbox> {
-        let own: Vec<Arc<dyn ToolSource>> = vec![own.tools.clone(), own.things.clone()];
+    fn toolbox(
+        &self,
+        own: &DeviceSources,
+        speakers: Option<Arc<SpeakerTracker>>,
+        others: SourceProvider,
+    ) -> Arc<Toolbox> {
+        let mut own: Vec<Arc<dyn ToolSource>> = vec![own.tools.clone(), own.things.clone()];
+        if let Some(speakers) = speakers {
+            own.push(Arc::new(SpeakerTools::new(speakers)));
+        }
         let toolbox = Toolbox::new(own, others, self.settings.tools.clone());
         let toolbox = toolbox.interner(self.interner.clone()).finishing(self.finishing.share());
         Arc::new(toolbox.with_describer(self.ports.describer.clone()))

@@ -2,6 +2,7 @@
 //! remembers the part of each answer that was played. Not for audio or sockets.
 
 mod attempt;
+mod speakers;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +24,7 @@ use crate::dialogue::run_turn::{say_phrase, say_text};
 use crate::dialogue::turn::{TurnEnd, TurnError, TurnRecord};
 use crate::dialogue::{Dialogue, Phrases, Turn, TurnDependencies, TurnInput, TurnSink, run_turn};
 use crate::metrics::actor_metrics;
-use crate::ports::{Llm, Prompt, Transcript};
+use crate::ports::{Llm, Person, Prompt, Transcript};
 use crate::tools::Toolbox;
 
 /// Longest wait for a turn that was cut to report its end; then it is abandoned.
@@ -73,6 +74,8 @@ pub struct SessionActor {
 /// Running turn; over when both its record and its playback have been reported.
 struct Running {
     turn: Turn,
+    /// Who is answered, if their voice is known.
+    person: Option<Arc<Person>>,
     record: Option<TurnRecord>,
     heard: Option<HeardPart>,
 }
@@ -141,7 +144,8 @@ impl SessionActor {
             self.outputs.transcribed.do_send(Transcribed { turn: turn.clone(), text });
         }
         let turn = attempt.as_ref().map_or(turn, |attempt| attempt.turn.clone());
-        self.running = Some(Running { turn: turn.clone(), record: None, heard: None });
+        let person = self.person(&turn);
+        self.running = Some(Running { turn: turn.clone(), person, record: None, heard: None });
         match attempt {
             Some(attempt) => self.use_attempt(attempt, ctx),
             None => {
@@ -162,7 +166,7 @@ impl SessionActor {
         let prompt = match &input {
             TurnInput::Words(words) | TurnInput::Resumed(words) => {
                 self.stop_prefetch(ctx);
-                self.dialogue.prompt(words)
+                self.dialogue.prompt(words, self.person(&turn).as_ref())
             }
             _ => Default::default(),
         };
@@ -206,13 +210,15 @@ impl SessionActor {
     /// begins the next turn.
     fn settle(&mut self, ctx: &mut Context<Self>) {
         let over = self.running.take_if(|r| r.record.is_some() && r.heard.is_some());
-        let Some(Running { turn, record: Some(record), heard: Some(heard) }) = over else { return };
+        let Some(Running { turn, person, record: Some(record), heard: Some(heard) }) = over else {
+            return;
+        };
         let is_complete = matches!(record.end, TurnEnd::Completed);
         if record.user.is_some() && !(is_complete && heard.has_all(record.said.len())) {
             self.drop_held_call();
         }
         let continued = turn.is_continued() && turn.id > self.over;
-        self.dialogue.commit(&record, heard, continued);
+        self.remember(record, heard, continued, person, ctx);
         if let Some(next) = self.next.take() {
             self.begin(next, ctx);
         }
@@ -363,6 +369,7 @@ impl Handler<UtteranceRecognised> for SessionActor {
         if turn.is_continued() {
             return self.keep_words(turn, outcome);
         }
+        self.note_speaker(&turn, ctx);
         let interrupts = self.running.as_ref().is_some_and(|running| running.turn.is_live());
         let input = match outcome {
             Ok(transcript) => match spoken_words(&transcript) {
@@ -387,6 +394,9 @@ impl Handler<UtteranceRecognised> for SessionActor {
                 TurnInput::Unrecognised
             }
         };
+        if matches!(input, TurnInput::Words(_)) && self.ignores(&turn) {
+            return self.outputs.nothing_heard.do_send(NothingRecognised { turn: turn.id });
+        }
         if interrupts {
             return self.outputs.interrupted.do_send(Interrupted { turn, input });
         }

@@ -20,6 +20,7 @@ use crate::audio::utterance_detector::{PacketError, UtteranceDetector};
 use crate::audio::voice_detector::SAMPLE_RATE_HZ;
 use crate::dialogue::Turn;
 use crate::metrics::actor_metrics;
+use crate::ports::turn_detector::LONGEST_SPEECH;
 use crate::settings::HearingSettings;
 use crate::turn_detection::TurnDetection;
 use crate::turn_factory::TurnFactory;
@@ -288,7 +289,10 @@ impl VadActor {
             silent_until: Instant::now(),
             sent: Duration::ZERO,
             dropped: 0,
-            recent: self.turn_detection.has_detector().then(|| before.unwrap_or_default()),
+            recent: self
+                .turn_detection
+                .has_detector()
+                .then(|| before.unwrap_or_else(|| RecentSpeech::new(LONGEST_SPEECH))),
             resumed: 0,
             window: self.settings.silence,
         });

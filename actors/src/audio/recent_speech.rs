@@ -1,27 +1,26 @@
-//! The last seconds of an utterance, which the turn detector is given. Not for the recogniser, which receives all of
-//! it while it is spoken.
+//! The last seconds of an utterance, which the turn detector and the speaker embedder are given. Not for the recogniser,
+//! which receives all of it while it is spoken.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use super::pcm;
 use super::voice_detector::SAMPLE_RATE_HZ;
-use crate::ports::turn_detector::LONGEST_SPEECH;
 
-/// Samples of up to [`LONGEST_SPEECH`]. Allocates once.
+/// Samples of up to a given length. Allocates once.
 #[derive(Debug)]
 pub struct RecentSpeech {
     samples: VecDeque<i16>,
     most: usize,
 }
 
-impl Default for RecentSpeech {
-    fn default() -> Self {
-        let most = pcm::samples_in(LONGEST_SPEECH, SAMPLE_RATE_HZ);
+impl RecentSpeech {
+    /// Creates it for the last part of speech, of this length.
+    pub fn new(longest: Duration) -> Self {
+        let most = pcm::samples_in(longest, SAMPLE_RATE_HZ);
         Self { samples: VecDeque::with_capacity(most), most }
     }
-}
 
-impl RecentSpeech {
     /// Appends samples; the oldest beyond the limit are dropped.
     pub fn push(&mut self, sound: &[i16]) {
         let sound = &sound[sound.len().saturating_sub(self.most)..];
@@ -43,7 +42,7 @@ mod tests {
 
     #[test]
     fn the_newest_samples_stay_in_order_and_in_place() {
-        let mut recent = RecentSpeech::default();
+        let mut recent = RecentSpeech::new(Duration::from_secs(8));
         let (most, capacity) = (recent.most, recent.samples.capacity());
         let counted: Vec<i16> = (0..i16::MAX).collect();
         let mut all = Vec::new();

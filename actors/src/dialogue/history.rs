@@ -1,6 +1,8 @@
 //! One dialogue: builds the prompt from instructions, language and remembered messages. Not for the
 //! remembered messages themselves: see [`super::memory`].
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use super::memory::{Memory, push_user};
@@ -9,8 +11,9 @@ use super::spoken_language::SpokenLanguage;
 use super::style::{CurrentStyle, LocalTime};
 use super::turn::TurnRecord;
 use crate::audio::playout::PlayedBack;
-use crate::ports::{ChatMessage, Prompt, Role};
+use crate::ports::{ChatMessage, Person, Prompt, Role};
 use crate::reloadable::Reloadable;
+use crate::speaker_tracker::{SpeakerTracker, attributed};
 
 /// Added after the instructions when the person speaks Chinese. Small models otherwise answer in
 /// the language of their instructions.
@@ -46,6 +49,7 @@ pub struct Dialogue {
     now: LocalTime,
     memory: Memory,
     language: SpokenLanguage,
+    speakers: Option<Arc<SpeakerTracker>>,
 }
 
 impl Dialogue {
@@ -59,7 +63,18 @@ impl Dialogue {
         let settings = settings.into();
         let language = SpokenLanguage::new(settings.get().language);
         let memory = Memory::new(settings.get().max_messages, Vec::new());
-        Self { settings, style, now, memory, language }
+        Self { settings, style, now, memory, language, speakers: None }
+    }
+
+    /// Tells the model who speaks.
+    #[must_use]
+    pub fn with_speakers(self, speakers: Option<Arc<SpeakerTracker>>) -> Self {
+        Self { speakers, ..self }
+    }
+
+    /// Returns what tracks who speaks, if voices are looked at.
+    pub fn speakers(&self) -> Option<&Arc<SpeakerTracker>> {
+        self.speakers.as_ref()
     }
 
     /// Returns the language that the person last spoke.
@@ -90,21 +105,31 @@ impl Dialogue {
         self.memory.take_unanswered()
     }
 
-    /// Returns the prompt for the model when the person says `words`. Earlier words that were not
-    /// answered, because the person went on speaking, come first in the same message.
-    pub fn prompt(&self, words: &str) -> Prompt {
-        let mut prompt = self.opening();
-        push_user(&mut prompt.messages, words);
+    /// Returns the prompt for the model when somebody says `words`: this person, where their voice is known. Earlier
+    /// words that were not answered, because the person went on speaking, come first in the same message.
+    pub fn prompt(&self, words: &str, person: Option<&Arc<Person>>) -> Prompt {
+        let mut prompt = self.opening_for(person);
+        // Words that go on from others stand in their message.
+        let begins = self.memory.unanswered().is_none();
+        push_user(&mut prompt.messages, &attributed(person.filter(|_| begins), words));
         prompt
     }
 
-    /// Returns the beginning of the next prompt, which does not depend on the person's next words.
+    /// Returns the beginning of the next prompt, if the one who has spoken last goes on. It does not depend on the
+    /// person's next words.
     pub fn opening(&self) -> Prompt {
+        self.opening_for(self.speakers.as_ref().and_then(|speakers| speakers.person()).as_ref())
+    }
+
+    fn opening_for(&self, person: Option<&Arc<Person>>) -> Prompt {
         let settings = self.settings.get();
         let mut system = (self.style)().instructions(&settings.system_prompt, &(self.now)());
         if !settings.emotion_prompt.is_empty() {
             system.push(' ');
             system.push_str(&settings.emotion_prompt);
+        }
+        if let Some(speakers) = &self.speakers {
+            system.push_str(&speakers.instructions(person));
         }
         if self.language.get() == Language::Chinese {
             system.push_str(IN_CHINESE);
@@ -122,12 +147,15 @@ impl Dialogue {
     /// Remembers a finished turn, as far as it was played back. Words that got no answer are
     /// forgotten, except when the person went on speaking before the answer (`continued`). Then
     /// they are kept and answered together with the next words.
-    pub fn commit(&mut self, record: &TurnRecord, heard: PlayedBack, continued: bool) {
+    /// Reports whether there was an answer to remember.
+    pub fn commit(&mut self, record: &TurnRecord, heard: PlayedBack, continued: bool) -> bool {
         let continued = continued && !record.is_refused();
         let before = continued.then(|| self.memory.unanswered().map(str::to_owned)).flatten();
-        if !self.memory.commit(record, heard) && continued {
+        let remembered = self.memory.commit(record, heard);
+        if !remembered && continued {
             before.iter().chain(&record.user).for_each(|words| self.memory.push_words(words));
         }
+        remembered
     }
 
     /// Returns the remembered messages, oldest first.
@@ -139,8 +167,6 @@ impl Dialogue {
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
-
-    use std::sync::Arc;
 
     use super::*;
     use crate::dialogue::memory::cut;
@@ -219,9 +245,9 @@ mod tests {
         let mut d = dialogue();
         d.commit(&record("Tell me", &["Sure."]), PlayedBack::default(), true);
         d.commit(&record("all", &[]), PlayedBack::default(), true);
-        assert_eq!(d.prompt("about cats.").messages[1].content, "Tell me all about cats.");
+        assert_eq!(d.prompt("about cats.", None).messages[1].content, "Tell me all about cats.");
         d.commit(&record("about cats.", &["Sure."]), PlayedBack::default(), false);
-        assert_eq!(d.prompt("Hello.").messages[1].content, "Hello.");
+        assert_eq!(d.prompt("Hello.", None).messages[1].content, "Hello.");
     }
 
     fn failed(kind: ProviderErrorKind, mut record: TurnRecord) -> TurnRecord {
@@ -241,7 +267,7 @@ mod tests {
         let continued = failed(ProviderErrorKind::BadRequest, record("3", &[]));
         d.commit(&continued, PlayedBack::default(), true);
         assert_eq!(contents(&d), ["1", "ok.", "2", "Well."]);
-        assert_eq!(d.prompt("hi").messages.last().unwrap().content, "hi");
+        assert_eq!(d.prompt("hi", None).messages.last().unwrap().content, "hi");
     }
 
     #[test]
@@ -260,9 +286,9 @@ mod tests {
     #[test]
     fn the_model_is_told_to_answer_in_the_persons_language() {
         let mut d = dialogue();
-        assert_eq!(d.prompt("").messages[0].content, "be kind\n请用中文回答。");
+        assert_eq!(d.prompt("", None).messages[0].content, "be kind\n请用中文回答。");
         d.note_language("What is this?");
-        assert_eq!(d.prompt("").messages[0].content, "be kind");
+        assert_eq!(d.prompt("", None).messages[0].content, "be kind");
     }
 
     #[test]
@@ -360,10 +386,10 @@ mod tests {
         for n in 0..5_000 {
             dialogue.keep_words(&format!("第{n}次，你在吗"));
         }
-        let waiting = dialogue.prompt("喂").messages.pop().unwrap().content;
+        let waiting = dialogue.prompt("喂", None).messages.pop().unwrap().content;
         assert!((16_000..=(16 << 10)).contains(&waiting.len()), "{}", waiting.len());
         assert!(waiting.ends_with("第4999次，你在吗喂"), "{waiting}");
         let long = "x".repeat(20_000);
-        assert_eq!(dialogue.prompt(&long).messages.pop().unwrap().content, long);
+        assert_eq!(dialogue.prompt(&long, None).messages.pop().unwrap().content, long);
     }
 }

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
 use crate::admission::{Admission, TurnPermit};
+use crate::people::Speaker;
 use crate::ports::{ProviderError, ToolError, ToolRequest};
 
 /// Identity of one turn and the means to end it. Travels in every message. A stage ignores messages
@@ -28,6 +29,8 @@ pub struct Turn {
     playback: Arc<watch::Sender<PlaybackControl>>,
     /// Admission permit of the turn, from admission until the turn ends.
     permit: Arc<Mutex<Option<TurnPermit>>>,
+    /// Who says its words, once that is known.
+    speaker: Arc<Mutex<Speaker>>,
     /// Cancelled once it is certain that the person has finished. `None` if that was so from the beginning.
     certain: Option<CancellationToken>,
 }
@@ -62,7 +65,8 @@ impl Turn {
         let words = connection.child_token();
         let (reply, permit) = (words.child_token(), Arc::default());
         let (progress, playback) = (Arc::default(), Arc::default());
-        Self { id, words, reply, progress, playback, permit, certain: None }
+        let speaker = Arc::default();
+        Self { id, words, reply, progress, playback, permit, speaker, certain: None }
     }
 
     /// Returns an attempt to answer this turn before it is certain that the person has finished. Its reply is held
@@ -146,6 +150,16 @@ impl Turn {
             let resumed = playback.resumed + 1;
             *playback = PlaybackControl { paused: false, resumed, from };
         });
+    }
+
+    /// Notes who says its words.
+    pub(crate) fn note_speaker(&self, speaker: Speaker) {
+        *self.speaker.lock().unwrap_or_else(PoisonError::into_inner) = speaker;
+    }
+
+    /// Returns who says its words, as far as it is known.
+    pub(crate) fn speaker(&self) -> Speaker {
+        self.speaker.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Acquires an admission permit. Returns false if none is free: the turn is not answered then.

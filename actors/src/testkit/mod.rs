@@ -3,6 +3,7 @@
 
 pub mod numbers;
 pub mod paths;
+pub mod persons;
 pub mod pipeline;
 pub mod scripted;
 mod socket;

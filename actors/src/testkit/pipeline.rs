@@ -20,6 +20,7 @@ use crate::actors::pipeline::{AudioPool, Pipeline, Ports};
 use crate::admission::Admission;
 use crate::device_registry::DeviceRegistry;
 use crate::dialogue::DialogueSettings;
+use crate::people::People;
 use crate::ports::{ImageDescriber, ToolSource};
 use crate::reloadable::Reloadable;
 use crate::settings::PipelineSettings;
@@ -76,6 +77,20 @@ impl TestPipeline {
         tools: Vec<Arc<dyn ToolSource>>,
         describer: Option<Arc<dyn ImageDescriber>>,
     ) -> Self {
+        Self::connect_among(settings, tools, describer, None)
+    }
+
+    /// Connects a device as [`TestPipeline::connect`] does, at a server that knows these people.
+    pub fn connect_knowing(settings: PipelineSettings, people: People) -> Self {
+        Self::connect_among(settings, Vec::new(), None, Some(people))
+    }
+
+    fn connect_among(
+        settings: PipelineSettings,
+        tools: Vec<Arc<dyn ToolSource>>,
+        describer: Option<Arc<dyn ImageDescriber>>,
+        people: Option<People>,
+    ) -> Self {
         let script = Arc::<Script>::default();
         let (told, clock) = (Arc::clone(&script), Arc::clone(&script));
         let ports = Ports {
@@ -83,6 +98,7 @@ impl TestPipeline {
             llm: Arc::new(ScriptedLlm(Arc::clone(&script))),
             tts: Arc::new(ScriptedTts(Arc::clone(&script))),
             turn_detector: Some(Arc::new(ScriptedTurnDetector(Arc::clone(&script)))),
+            people,
             tools: Arc::new(move |_, _| {
                 let tools = tools.clone();
                 Arc::new(move || tools.clone())

@@ -21,6 +21,7 @@ pub mod outcome;
 pub mod policy;
 pub mod repair;
 pub mod schema;
+pub mod speakers;
 pub mod toolbox;
 pub mod toolset_interner;
 

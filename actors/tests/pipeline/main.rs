@@ -12,6 +12,7 @@ mod machine;
 mod numbers;
 mod orders;
 mod pauses;
+mod speakers;
 mod speculation;
 mod text_after;
 mod text_clients;

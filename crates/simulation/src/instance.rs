@@ -178,6 +178,7 @@ impl Parts {
             llm: self.model.clone(),
             tts: Arc::new(Synthesiser { judge, life }),
             turn_detector: None,
+            people: None,
             tools: Arc::new(move |_, _| {
                 let marks = Arc::clone(&marks);
                 Arc::new(move || vec![Arc::clone(&marks)])

@@ -4,12 +4,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, FutureExt as _};
 
 use crate::actors::messages::RecognitionFailure;
 use crate::audio::pcm;
+use crate::audio::recent_speech::RecentSpeech;
 use crate::audio::voice_detector::SAMPLE_RATE_HZ;
+use crate::people::Speaker;
+use crate::ports::speaker_embedder::LONGEST_VOICE;
 use crate::ports::{Asr, AsrStream, ProviderError, Transcript, UtteranceSpec};
+use crate::speaker_tracker::SpeakerTracker;
 use crate::speculation::SpeculationSettings;
 use crate::unfinished::UnfinishedWords;
 use crate::utterance_channel::{AudioReceiver, Pause, Piece, Unfinished};
@@ -37,6 +41,9 @@ pub(super) trait Listener: Send {
     /// might have.
     fn hypothesis(&self, transcript: Option<Transcript>);
 
+    /// Receives who says the words, before they are told.
+    fn speaker(&self, speaker: Speaker);
+
     /// Receives the words so far, while the person may go on.
     fn partial(&self, words: &str);
 }
@@ -54,6 +61,8 @@ pub(super) struct Recognition<L> {
     asr: Arc<dyn Asr>,
     listener: L,
     words: WordsSoFar,
+    /// What finds out who speaks, and the speech for it.
+    voice: Option<(Arc<SpeakerTracker>, RecentSpeech)>,
     settings: SpeculationSettings,
     samples: usize,
     stage: Stage,
@@ -70,7 +79,7 @@ enum Stage {
     Short,
     Listening(Box<dyn AsrStream>),
     /// The recogniser finishes in a pause.
-    Finishing(Pause, BoxFuture<'static, Outcome>),
+    Finishing(Pause, BoxFuture<'static, (Outcome, Speaker)>),
     /// It has finished in a pause.
     Finished(Pause, Outcome),
     Failed(ProviderError),
@@ -81,11 +90,12 @@ impl<L: Listener> Recognition<L> {
         asr: Arc<dyn Asr>,
         listener: L,
         words: WordsSoFar,
-        settings: SpeculationSettings,
+        (settings, tracker): (SpeculationSettings, Option<Arc<SpeakerTracker>>),
     ) -> Self {
         let (kept, tries, stage) = (Vec::new(), settings.tries, Stage::Short);
         let pauses = tries * PAUSES_PER_TRY;
-        Self { asr, listener, words, settings, samples: 0, stage, kept, tries, pauses }
+        let voice = tracker.map(|tracker| (tracker, RecentSpeech::new(LONGEST_VOICE)));
+        Self { asr, listener, words, voice, settings, samples: 0, stage, kept, tries, pauses }
     }
 
     /// Streams the utterance to the recogniser while it is spoken, and returns the transcript. An early
@@ -101,7 +111,8 @@ impl<L: Listener> Recognition<L> {
                 Stage::Finishing(_, finishing) => tokio::select! {
                     biased;
                     piece = audio.recv() => piece,
-                    outcome = finishing => {
+                    (outcome, speaker) = finishing => {
+                        self.listener.speaker(speaker);
                         self.finished(outcome);
                         continue;
                     }
@@ -118,8 +129,16 @@ impl<L: Listener> Recognition<L> {
         let outcome = match self.stage {
             Stage::Short => return Ok(Transcript::default()),
             _ if !self.listener.may_enter() => return Err(RecognitionFailure::Busy),
-            Stage::Listening(stream) => stream.finish().await,
-            Stage::Finishing(_, finishing) => finishing.await,
+            Stage::Listening(stream) => {
+                let (outcome, speaker) = finish(stream, self.voice.as_ref()).await;
+                self.listener.speaker(speaker);
+                outcome
+            }
+            Stage::Finishing(_, finishing) => {
+                let (outcome, speaker) = finishing.await;
+                self.listener.speaker(speaker);
+                outcome
+            }
             Stage::Finished(_, outcome) => outcome,
             Stage::Failed(error) => Err(error),
         };
@@ -129,6 +148,9 @@ impl<L: Listener> Recognition<L> {
     async fn sound(&mut self, pcm: &[i16]) {
         self.go_on().await;
         self.samples += pcm.len();
+        if let Some((_, recent)) = &mut self.voice {
+            recent.push(pcm);
+        }
         if self.may_try_again() || matches!(self.stage, Stage::Short) || self.is_pausing() {
             self.kept.extend_from_slice(pcm);
         } else {
@@ -166,7 +188,7 @@ impl<L: Listener> Recognition<L> {
         self.stage = match std::mem::replace(&mut self.stage, Stage::Short) {
             Stage::Listening(stream) if pause.lasts() && may(self) => {
                 self.pauses -= 1;
-                Stage::Finishing(pause, stream.finish())
+                Stage::Finishing(pause, finish(stream, self.voice.as_ref()))
             }
             stage => stage,
         };
@@ -218,4 +240,16 @@ impl<L: Listener> Recognition<L> {
     fn length(&self) -> Duration {
         pcm::duration(self.samples, SAMPLE_RATE_HZ)
     }
+}
+
+/// Has the recogniser finish, and finds out who speaks meanwhile.
+fn finish(
+    stream: Box<dyn AsrStream>,
+    voice: Option<&(Arc<SpeakerTracker>, RecentSpeech)>,
+) -> BoxFuture<'static, (Outcome, Speaker)> {
+    let Some((tracker, recent)) = voice else {
+        return stream.finish().map(|outcome| (outcome, Speaker::default())).boxed();
+    };
+    let (tracker, speech) = (Arc::clone(tracker), recent.to_vec());
+    async move { futures_util::join!(stream.finish(), tracker.identify(speech)) }.boxed()
 }

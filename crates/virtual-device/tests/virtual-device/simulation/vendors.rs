@@ -133,6 +133,7 @@ impl World {
             llm: Arc::new(Brain(Arc::clone(world))),
             tts: Arc::new(Mouth(Arc::clone(world))),
             turn_detector: None,
+            people: None,
             tools: Arc::new(|_, _| Arc::new(Vec::new)),
             vision: None,
             style: Arc::new(|_| ConversationStyle::default()),

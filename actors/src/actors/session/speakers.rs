@@ -1,0 +1,70 @@
+//! Who speaks to a session: whose turn it is, whose words are ignored, and what is remembered of them. Not for recognising
+//! voices.
+
+use std::sync::Arc;
+
+use actix::fut::WrapFuture as _;
+use actix::{AsyncContext as _, Context};
+
+use super::SessionActor;
+use crate::audio::playout::PlayedBack;
+use crate::dialogue::Turn;
+use crate::dialogue::turn::TurnRecord;
+use crate::ports::{Person, Role};
+use crate::speaker_tracker::attributed;
+
+impl SessionActor {
+    /// Returns the person who says the words of a turn, if their voice is known.
+    pub(super) fn person(&self, turn: &Turn) -> Option<Arc<Person>> {
+        self.dialogue.speakers().and_then(|speakers| speakers.who(&turn.speaker()))
+    }
+
+    /// Reports whether the words of a turn are to be ignored: somebody else is spoken to.
+    pub(super) fn ignores(&self, turn: &Turn) -> bool {
+        self.dialogue.speakers().is_some_and(|speakers| speakers.ignores(&turn.speaker()))
+    }
+
+    /// Notes who has spoken, and stores a person whose voice was learned with that.
+    pub(super) fn note_speaker(&self, turn: &Turn, ctx: &mut Context<Self>) {
+        let Some(speakers) = self.dialogue.speakers() else { return };
+        if self.ignores(turn) {
+            return;
+        }
+        if let Some(enrolment) = speakers.heard(&turn.speaker()) {
+            let speakers = Arc::clone(speakers);
+            ctx.spawn(async move { speakers.enrol(enrolment).await }.into_actor(self));
+        }
+    }
+
+    /// Remembers a finished turn, in the dialogue and of the person who was answered.
+    pub(super) fn remember(
+        &mut self,
+        mut record: TurnRecord,
+        heard: PlayedBack,
+        continued: bool,
+        person: Option<Arc<Person>>,
+        ctx: &mut Context<Self>,
+    ) {
+        let said = record.user.clone();
+        if let Some(words) = &mut record.user {
+            *words = attributed(person.as_ref(), words);
+        }
+        if !self.dialogue.commit(&record, heard, continued) {
+            return;
+        }
+        let answer = self.dialogue.messages().last().filter(|m| m.role == Role::Assistant);
+        let answered = answer.map(|m| m.content.clone());
+        let (Some(person), Some(said), Some(answered), Some(speakers)) =
+            (person, said, answered, self.dialogue.speakers())
+        else {
+            return;
+        };
+        let speakers = Arc::clone(speakers);
+        let keep = async move {
+            if let Err(error) = speakers.people().converse(&person.id, &said, &answered).await {
+                tracing::warn!(%error, "cannot remember what a person said");
+            }
+        };
+        ctx.spawn(keep.into_actor(self));
+    }
+}

@@ -1,0 +1,211 @@
+//! Who speaks in one conversation: the person whose turn it is, a voice that is being learned, and voices that are ignored.
+//! Also what the model is told of it. Not for recognising voices, nor for what is stored: that is `crate::people`.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::people::{People, PeopleError, SENTENCES, Speaker, Voice};
+use crate::ports::{Exchange, Person, PersonId};
+
+/// Longest wait for it to be known who speaks, from the end of their words.
+const DEADLINE: Duration = Duration::from_millis(500);
+/// Earlier exchanges that the model is told.
+const EXCHANGES_TOLD: usize = 5;
+
+/// Who speaks in one conversation.
+pub struct SpeakerTracker {
+    people: People,
+    now: Mutex<Now>,
+}
+
+#[derive(Default)]
+struct Now {
+    /// Voice of the last words by which one could be told.
+    voice: Option<Voice>,
+    /// Person who said them, if they are known.
+    person: Option<PersonId>,
+    ignores_others: bool,
+    enrolment: Option<Enrolment>,
+    /// Why the last enrolment failed, and whether the next words have come since: the model is told with them.
+    failed: Option<(String, bool)>,
+    /// Exchanges of each person before this conversation.
+    before: HashMap<PersonId, Vec<Exchange>>,
+}
+
+/// Voice that is being learned.
+#[derive(Debug, Clone)]
+pub struct Enrolment {
+    /// Name of the person.
+    pub name: String,
+    /// Voices in their sentences so far.
+    pub voices: Vec<Voice>,
+}
+
+impl SpeakerTracker {
+    /// Creates the tracker of a conversation in which nobody has spoken.
+    pub fn new(people: People) -> Self {
+        let ignores_others = people.settings().ignore_others;
+        Self { people, now: Mutex::new(Now { ignores_others, ..Now::default() }) }
+    }
+
+    fn now(&self) -> MutexGuard<'_, Now> {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the people that are known.
+    pub fn people(&self) -> &People {
+        &self.people
+    }
+
+    /// Reads who is known: other instances may have changed it.
+    pub async fn refresh(&self) {
+        if let Err(error) = self.people.refresh().await {
+            tracing::warn!(error, "cannot read whose voices are known");
+        }
+    }
+
+    /// Finds out who says this (16 kHz, mono). It is not known who if that takes too long.
+    pub async fn identify(&self, speech: Vec<i16>) -> Speaker {
+        tokio::time::timeout(DEADLINE, self.people.identify(speech)).await.unwrap_or_default()
+    }
+
+    /// Reports whether words of this speaker are to be ignored: those of another than the person who is spoken to.
+    pub fn ignores(&self, speaker: &Speaker) -> bool {
+        let now = self.now();
+        now.ignores_others && now.person.as_ref().is_some_and(|id| speaker.is_other_than(id))
+    }
+
+    /// Ignores others than the person who is spoken to, or no longer does.
+    pub fn ignore_others(&self, ignores: bool) {
+        self.now().ignores_others = ignores;
+    }
+
+    /// Notes who has said words that are answered. Returns the enrolment that is complete with them.
+    pub fn heard(&self, speaker: &Speaker) -> Option<Enrolment> {
+        let mut now = self.now();
+        now.failed = now.failed.take().filter(|(_, told)| !told).map(|(why, _)| (why, true));
+        let voice = speaker.voice.as_ref()?;
+        now.voice = Some(Arc::clone(voice));
+        now.person = speaker.person.as_ref().map(|person| person.id.clone());
+        let enrolment = now.enrolment.as_mut()?;
+        if self.people.are_alike(&enrolment.voices[0], voice) {
+            enrolment.voices.push(Arc::clone(voice));
+        }
+        now.enrolment.take_if(|enrolment| enrolment.voices.len() >= SENTENCES)
+    }
+
+    /// Stores a person whose voice was learned.
+    pub async fn enrol(&self, Enrolment { name, voices }: Enrolment) {
+        let outcome = self.people.enrol(&name, &voices).await;
+        let mut now = self.now();
+        match outcome {
+            // They have spoken last, or somebody else has meanwhile.
+            Ok(person) => {
+                let same = now.voice.as_ref().is_some_and(|v| self.people.are_alike(v, &voices[0]));
+                if same {
+                    now.person = Some(person.id.clone());
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot enrol a person");
+                now.failed =
+                    Some((format!("The voice of {name} was not learned: {error}."), false));
+            }
+        }
+    }
+
+    /// Begins to learn the voice of the person who has spoken last. Returns how many more sentences are needed, or none
+    /// where the person is known already, who is given this name then.
+    ///
+    /// # Errors
+    /// Too little was said to tell a voice by, or the name cannot be given.
+    pub async fn learn(&self, name: &str) -> Result<usize, PeopleError> {
+        if let Some(id) = self.person_id() {
+            return self.people.rename(&id, name).await.map(|_| 0);
+        }
+        let mut now = self.now();
+        let voice = now.voice.clone().ok_or(PeopleError::TooShort(1))?;
+        now.failed = None;
+        now.enrolment = Some(Enrolment { name: name.to_owned(), voices: vec![voice] });
+        Ok(SENTENCES - 1)
+    }
+
+    fn person_id(&self) -> Option<PersonId> {
+        self.now().person.clone()
+    }
+
+    /// Returns the person who has spoken last, as they are known now.
+    pub fn person(&self) -> Option<Arc<Person>> {
+        self.people.get(&self.person_id()?)
+    }
+
+    /// Deletes the person who has spoken last, with all that is known of them.
+    ///
+    /// # Errors
+    /// Nobody who is known has spoken, or the store failed.
+    pub async fn forget_person(&self) -> Result<(), PeopleError> {
+        let id = self.person_id().ok_or(PeopleError::Unknown)?;
+        self.people.delete(&id).await?;
+        let mut now = self.now();
+        now.before.remove(&id);
+        now.person = None;
+        Ok(())
+    }
+
+    /// Returns the person of these words: who has spoken last, where too little was said.
+    pub fn who(&self, speaker: &Speaker) -> Option<Arc<Person>> {
+        if speaker.voice.is_none() {
+            return self.person();
+        }
+        speaker.person.as_ref().and_then(|person| self.people.get(&person.id))
+    }
+
+    /// Returns what the model is told of the person who speaks, and of a voice that is being learned; may be empty.
+    pub fn instructions(&self, person: Option<&Arc<Person>>) -> String {
+        let mut told = String::new();
+        if let Some(person) = person {
+            self.introduce(person, &mut told);
+        }
+        let now = self.now();
+        if let Some(Enrolment { name, voices }) = &now.enrolment {
+            let left = SENTENCES.saturating_sub(voices.len());
+            let sentences = if left == 1 { "one more sentence" } else { "two more sentences" };
+            let ask = format!(
+                "\nYou are learning the voice of {name}: ask for {sentences} of a few seconds."
+            );
+            told.push_str(&ask);
+        }
+        if let Some((failed, _)) = &now.failed {
+            told.push('\n');
+            told.push_str(failed);
+        }
+        told
+    }
+
+    fn introduce(&self, Person { id, name, facts, exchanges, .. }: &Person, told: &mut String) {
+        let intro = format!(
+            "\nYou hear that {name} speaks: their words begin with [{name}]. Never write such a mark yourself."
+        );
+        told.push_str(&intro);
+        if !facts.is_empty() {
+            write!(told, " You remember of {name}: {}.", facts.join("; ")).unwrap_or_default();
+        }
+        let mut now = self.now();
+        let before = now.before.entry(id.clone()).or_insert_with(|| exchanges.clone());
+        let skipped = before.len().saturating_sub(EXCHANGES_TOLD);
+        for Exchange { said, answered } in &before[skipped..] {
+            write!(told, "\nOn another day {name} said: {said} You answered: {answered}")
+                .unwrap_or_default();
+        }
+    }
+}
+
+/// Returns the words of a person as the model is given them.
+pub fn attributed(person: Option<&Arc<Person>>, words: &str) -> String {
+    match person {
+        Some(person) => format!("[{}] {words}", person.name),
+        None => words.to_owned(),
+    }
+}

@@ -1,0 +1,136 @@
+//! People in memory, and an embedder that hears the voices of a script.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::people::{People, SpeakerSettings};
+use crate::ports::persons::{MOST_EXCHANGES, MOST_FACTS, MOST_PERSONS, MOST_VOICES};
+use crate::ports::{
+    BoxError, Person, PersonId, PersonMemory, PersonOutcome, PersonStore, SpeakerEmbedder,
+};
+
+/// Number of voices that are told apart.
+const VOICES: usize = 8;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Store of people in memory.
+#[derive(Debug, Default)]
+pub struct MemoryPersons {
+    persons: Mutex<Vec<Person>>,
+    /// Set to let all calls fail.
+    pub fails: Mutex<bool>,
+}
+
+impl MemoryPersons {
+    fn persons(&self) -> Result<MutexGuard<'_, Vec<Person>>, BoxError> {
+        if *lock(&self.fails) { Err("the store is down".into()) } else { Ok(lock(&self.persons)) }
+    }
+
+    fn change(
+        &self,
+        id: &PersonId,
+        change: impl FnOnce(&mut Person),
+    ) -> Result<PersonOutcome, BoxError> {
+        let mut persons = self.persons()?;
+        let Some(person) = persons.iter_mut().find(|person| person.id == *id) else {
+            return Ok(PersonOutcome::Unknown);
+        };
+        change(person);
+        keep_last(&mut person.voices, MOST_VOICES);
+        keep_last(&mut person.facts, MOST_FACTS);
+        keep_last(&mut person.exchanges, MOST_EXCHANGES);
+        Ok(PersonOutcome::Done)
+    }
+}
+
+fn keep_last<T>(all: &mut Vec<T>, most: usize) {
+    all.drain(..all.len().saturating_sub(most));
+}
+
+#[async_trait]
+impl PersonStore for MemoryPersons {
+    async fn persons(&self) -> Result<Vec<Person>, BoxError> {
+        Ok(self.persons()?.clone())
+    }
+
+    async fn add_person(&self, person: &Person) -> Result<PersonOutcome, BoxError> {
+        let mut persons = self.persons()?;
+        if persons.iter().any(|known| known.name == person.name) {
+            return Ok(PersonOutcome::NameTaken);
+        }
+        if persons.len() >= MOST_PERSONS {
+            return Ok(PersonOutcome::TooMany);
+        }
+        persons.push(person.clone());
+        Ok(PersonOutcome::Done)
+    }
+
+    async fn rename_person(&self, id: &PersonId, name: &str) -> Result<PersonOutcome, BoxError> {
+        let taken = self.persons()?.iter().any(|known| known.name == name && known.id != *id);
+        if taken {
+            return Ok(PersonOutcome::NameTaken);
+        }
+        self.change(id, |person| name.clone_into(&mut person.name))
+    }
+
+    async fn add_voice(&self, id: &PersonId, voice: &[f32]) -> Result<PersonOutcome, BoxError> {
+        self.change(id, |person| person.voices.push(voice.to_vec()))
+    }
+
+    async fn remember(
+        &self,
+        id: &PersonId,
+        memory: &PersonMemory,
+    ) -> Result<PersonOutcome, BoxError> {
+        self.change(id, |person| match memory.clone() {
+            PersonMemory::Fact(fact) => person.facts.push(fact),
+            PersonMemory::Exchange(exchange) => person.exchanges.push(exchange),
+        })
+    }
+
+    async fn delete_person(&self, id: &PersonId) -> Result<bool, BoxError> {
+        let mut persons = self.persons()?;
+        let before = persons.len();
+        persons.retain(|person| person.id != *id);
+        Ok(persons.len() < before)
+    }
+}
+
+/// Embedder that hears the voice that it is told, by a number below 8.
+#[derive(Debug, Default)]
+pub struct ScriptedVoices {
+    voice: Mutex<Option<usize>>,
+    /// Time that it takes.
+    pub takes: Mutex<Duration>,
+    /// Number of samples that it was given, each time.
+    pub asked: Mutex<Vec<usize>>,
+}
+
+impl ScriptedVoices {
+    /// Hears this voice from now on; without a number it is busy.
+    pub fn hears(&self, voice: Option<usize>) {
+        *lock(&self.voice) = voice;
+    }
+}
+
+#[async_trait]
+impl SpeakerEmbedder for ScriptedVoices {
+    async fn embed(&self, speech: Vec<i16>) -> Option<Vec<f32>> {
+        lock(&self.asked).push(speech.len());
+        let (voice, takes) = (*lock(&self.voice), *lock(&self.takes));
+        tokio::time::sleep(takes).await;
+        let voice = voice?;
+        Some((0..VOICES).map(|n| if n == voice { 1.0 } else { 0.0 }).collect())
+    }
+}
+
+/// Creates the people of a server, whose store and embedder are returned with them.
+pub fn people(settings: SpeakerSettings) -> (People, Arc<MemoryPersons>, Arc<ScriptedVoices>) {
+    let (store, voices) = (Arc::<MemoryPersons>::default(), Arc::<ScriptedVoices>::default());
+    (People::new(store.clone(), voices.clone(), settings), store, voices)
+}

@@ -1,0 +1,144 @@
+//! Tools for the person who speaks: have their voice learned, facts remembered, all of it deleted, other voices ignored. Only
+//! about the person who asks. Not for recognising them.
+
+use std::sync::Arc;
+
+use futures_util::future::{BoxFuture, FutureExt as _};
+use serde_json::{Value, json};
+
+use crate::people::{MOST_FACT_CHARS, MOST_NAME_CHARS, PeopleError};
+use crate::ports::{Provenance, Tool, ToolCall, ToolError, ToolOutput, ToolSource};
+use crate::speaker_tracker::SpeakerTracker;
+
+/// Name of the source.
+const SOURCE: &str = "speakers";
+
+const LEARN: &str = "remember_my_voice";
+const REMEMBER: &str = "remember_about_me";
+const FORGET: &str = "forget_me";
+const IGNORE: &str = "ignore_other_voices";
+
+/// Tools of one conversation about who speaks.
+pub struct SpeakerTools {
+    tracker: Arc<SpeakerTracker>,
+    tools: Arc<[Tool]>,
+}
+
+impl SpeakerTools {
+    /// Creates the tools of a conversation.
+    pub fn new(tracker: Arc<SpeakerTracker>) -> Self {
+        Self { tracker, tools: tools().into() }
+    }
+}
+
+fn tools() -> Vec<Tool> {
+    let text = |name: &str, about: &str, most: usize| {
+        json!({
+            "type": "object", "required": [name],
+            "properties": { name: { "type": "string", "description": about, "minLength": 1, "maxLength": most } },
+        })
+    };
+    let on = json!({
+        "type": "object", "required": ["on"],
+        "properties": { "on": { "type": "boolean", "description": "false to listen to everybody again" } },
+    });
+    let tool = |name: &str, description: &str, parameters: Value| Tool {
+        name: name.into(),
+        description: description.into(),
+        parameters,
+        finishes: false,
+        destructive: name == FORGET,
+    };
+    let nothing = json!({"type": "object", "properties": {}});
+    vec![
+        tool(
+            LEARN,
+            "Learns the voice of the person who speaks, so that they are known by name from then on. Only when they ask for it. \
+             Also gives a person who is known another name.",
+            text("name", "Name of the person, as they said it", MOST_NAME_CHARS),
+        ),
+        tool(
+            REMEMBER,
+            "Remembers a fact about the person who speaks, for later conversations. Only if their voice is known, and they want it.",
+            text("fact", "The fact, as a short sentence without their name", MOST_FACT_CHARS),
+        ),
+        tool(
+            FORGET,
+            "Deletes the voice of the person who speaks, and all that is remembered of them, for good.",
+            nothing,
+        ),
+        tool(
+            IGNORE,
+            "Ignores other voices while talking with the person who speaks, whose voice must be known. Ends with the conversation.",
+            on,
+        ),
+    ]
+}
+
+impl ToolSource for SpeakerTools {
+    fn name(&self) -> &str {
+        SOURCE
+    }
+
+    fn kind(&self) -> &'static str {
+        "speakers"
+    }
+
+    fn provenance(&self, tool: &str) -> Provenance {
+        Provenance::trusted(SOURCE, tool)
+    }
+
+    fn tools(&self) -> Arc<[Tool]> {
+        Arc::clone(&self.tools)
+    }
+
+    fn call(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
+        let tracker = Arc::clone(&self.tracker);
+        async move { carry_out(&tracker, &call).await }.boxed()
+    }
+
+    fn at_once(&self) -> usize {
+        1
+    }
+}
+
+async fn carry_out(tracker: &SpeakerTracker, call: &ToolCall) -> Result<ToolOutput, ToolError> {
+    let text = |name: &str| call.arguments.get(name).and_then(Value::as_str).unwrap_or_default();
+    let done = match call.name.as_str() {
+        LEARN => tracker.learn(text("name")).await.map(learning),
+        REMEMBER => match tracker.person() {
+            Some(person) => {
+                let remembered = tracker.people().remember(&person.id, text("fact")).await;
+                remembered.map(|()| "remembered".into())
+            }
+            None => Err(PeopleError::Unknown),
+        },
+        FORGET => tracker.forget_person().await.map(|()| "deleted".into()),
+        IGNORE => match tracker.person() {
+            Some(_) => {
+                let on = call.arguments.get("on").and_then(Value::as_bool).unwrap_or(true);
+                tracker.ignore_others(on);
+                Ok(if on { "other voices are ignored" } else { "everybody is listened to" }.into())
+            }
+            None => Err(PeopleError::Unknown),
+        },
+        other => return Err(ToolError::Unknown(other.to_owned())),
+    };
+    done.map(ToolOutput::text).map_err(|error| ToolError::Failed(reason(&error)))
+}
+
+fn learning(left: usize) -> String {
+    match left {
+        0 => "this person is known, and has this name now".into(),
+        left => format!("ask the person to say {left} more sentences of a few seconds"),
+    }
+}
+
+/// Returns the reason of a failure for the model.
+fn reason(error: &PeopleError) -> String {
+    match error {
+        PeopleError::Unknown => "the voice of this person is not known".into(),
+        PeopleError::TooShort(_) => "too little was said; ask for a longer sentence first".into(),
+        error => error.to_string(),
+    }
+}

@@ -1,0 +1,256 @@
+//! Who speaks: names and memories of people whose voices are known, learning a voice, and ignoring others. Not for telling
+//! voices apart.
+
+#![allow(clippy::unwrap_used, reason = "a test that fails here should say where")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hearken_actors::people::{People, SpeakerSettings};
+use hearken_actors::ports::PersonStore as _;
+use hearken_actors::settings::PipelineSettings;
+use hearken_actors::testkit::persons::{MemoryPersons, ScriptedVoices, people};
+use hearken_actors::testkit::{AsrAct, LlmAct, TestPipeline, TtsAct, sound};
+
+use crate::{ms, next_turn_works, prompts, shown, start};
+
+const ANNA: Option<usize> = Some(1);
+const BEN: Option<usize> = Some(2);
+
+/// A server that looks at voices, and one device.
+struct Home {
+    ring: TestPipeline,
+    people: People,
+    store: Arc<MemoryPersons>,
+    voices: Arc<ScriptedVoices>,
+}
+
+impl Home {
+    async fn new(settings: SpeakerSettings) -> Self {
+        Self::listening(settings, 3, "auto").await
+    }
+
+    async fn listening(settings: SpeakerSettings, tries: u32, mode: &str) -> Self {
+        let (people, store, voices) = people(settings);
+        let mut pipeline = PipelineSettings::default();
+        pipeline.speculation.tries = tries;
+        let mut ring = TestPipeline::connect_knowing(pipeline, people.clone());
+        ring.greet(1).await;
+        start(&ring, mode);
+        ring.forget();
+        Self { ring, people, store, voices }
+    }
+
+    /// Anna is known.
+    async fn with_anna(settings: SpeakerSettings, mode: &str) -> Self {
+        let home = Self::listening(settings, 3, mode).await;
+        home.voices.hears(ANNA);
+        let recordings = vec![vec![100; 40_000]; 3];
+        home.people.enrol_recordings("Anna", recordings).await.unwrap();
+        home
+    }
+
+    /// Somebody says this for two seconds, and is answered.
+    async fn says(&mut self, voice: Option<usize>, words: &'static str) -> String {
+        self.voices.hears(voice);
+        self.ring.script.hears(AsrAct::Text(words, ms(50)));
+        start(&self.ring, "auto");
+        self.ring.stream(sound::voice(2_000)).await;
+        self.ring.stream(sound::silence(900)).await;
+        self.ring.until("tts/stop").await;
+        self.ring.pass(ms(1)).await;
+        prompts(&self.ring).last().unwrap().clone()
+    }
+
+    /// Instructions of the last prompt.
+    fn told(&self) -> String {
+        let prompts = self.ring.script.prompts.lock().unwrap();
+        prompts.last().unwrap().messages[0].content.clone()
+    }
+}
+
+#[actix::test]
+async fn the_model_is_told_who_speaks_where_the_voice_is_known() {
+    let mut home = Home::with_anna(SpeakerSettings::default(), "auto").await;
+    let anna = home.people.all()[0].id.clone();
+    home.people.remember(&anna, "likes tea").await.unwrap();
+    assert_eq!(home.says(ANNA, "What do I like?").await, "[Anna] What do I like?");
+    assert!(home.told().contains("You remember of Anna: likes tea."), "{}", home.told());
+    assert_eq!(home.says(BEN, "And I?").await, "And I?");
+    assert!(!home.told().contains("Anna"), "{}", home.told());
+    // Who is not recognised, because the model is busy, is whoever spoke last.
+    assert_eq!(home.says(ANNA, "Again.").await, "[Anna] Again.");
+    assert_eq!(home.says(None, "Yes.").await, "[Anna] Yes.");
+    let prompts = home.ring.script.prompts.lock().unwrap();
+    let said: Vec<_> = prompts.last().unwrap().messages.iter().map(|m| m.content.clone()).collect();
+    assert_eq!(
+        said[1..],
+        [
+            "[Anna] What do I like?",
+            "Good day.",
+            "And I?",
+            "Good day.",
+            "[Anna] Again.",
+            "Good day.",
+            "[Anna] Yes.",
+        ]
+    );
+}
+
+#[actix::test]
+async fn a_voice_is_learned_by_three_sentences_and_known_in_the_next_conversation() {
+    let mut home = Home::new(SpeakerSettings::default()).await;
+    home.ring.script.thinks(LlmAct::Call("", vec![("remember_my_voice", r#"{"name":"Ben"}"#)]));
+    home.says(BEN, "Please remember my voice, I am Ben.").await;
+    // Another voice does not count.
+    home.says(ANNA, "This is somebody else.").await;
+    assert!(
+        home.told().contains("learning the voice of Ben: ask for two more sentences"),
+        "{}",
+        home.told()
+    );
+    home.says(BEN, "This is the second sentence.").await;
+    assert_eq!(home.people.all(), []);
+    home.says(BEN, "And this is the third.").await;
+    let ben = home.people.all()[0].clone();
+    assert_eq!((ben.name.as_str(), ben.voices.len()), ("Ben", 3));
+    assert_eq!(home.says(BEN, "Who am I?").await, "[Ben] Who am I?");
+    home.ring
+        .script
+        .thinks(LlmAct::Call("", vec![("remember_about_me", r#"{"fact":"has a dog"}"#)]));
+    home.says(BEN, "I have a dog.").await;
+    next_turn_works(&mut home.ring).await;
+
+    let ring = home.ring.again();
+    let before = std::mem::replace(&mut home.ring, ring);
+    home.ring.greet(1).await;
+    assert_eq!(home.says(BEN, "Hello.").await, "[Ben] Hello.");
+    let told = home.told();
+    assert!(told.contains("You remember of Ben: has a dog."), "{told}");
+    assert!(told.contains("On another day Ben said: Who am I? You answered: Good day."), "{told}");
+    // What was said in this conversation is not told twice.
+    home.says(BEN, "Is it noon?").await;
+    assert!(!home.told().contains("said: Hello."), "{}", home.told());
+    drop(before);
+}
+
+#[actix::test]
+async fn forgetting_somebody_deletes_all_of_them_at_once() {
+    let mut home = Home::with_anna(SpeakerSettings::default(), "auto").await;
+    home.says(ANNA, "Is it noon?").await;
+    home.ring.script.thinks(LlmAct::Call("", vec![("forget_me", "{}")]));
+    home.says(ANNA, "Forget me.").await;
+    assert_eq!(home.people.all(), []);
+    assert_eq!(home.store.persons().await.unwrap(), []);
+    assert_eq!(home.says(ANNA, "Who am I?").await, "Who am I?");
+    next_turn_works(&mut home.ring).await;
+}
+
+#[actix::test]
+async fn tools_about_somebody_fail_where_the_voice_is_not_known() {
+    let mut home = Home::new(SpeakerSettings::default()).await;
+    let calls =
+        vec![("remember_about_me", r#"{"fact":"x"}"#), ("ignore_other_voices", r#"{"on":true}"#)];
+    home.ring.script.thinks(LlmAct::Call("", calls));
+    home.says(BEN, "Remember that I am tall.").await;
+    let prompts = home.ring.script.prompts.lock().unwrap();
+    let results = prompts.last().unwrap().messages.iter().filter(|m| !m.answers.is_empty());
+    let results: Vec<_> = results.map(|m| m.content.clone()).collect();
+    assert!(
+        results.len() == 2 && results.iter().all(|r| r.contains("is not known")),
+        "{results:?}"
+    );
+}
+
+/// Anna asks for a story, somebody speaks over it, and the prompts after that are returned.
+async fn interrupted_by(voice: Option<usize>, ignore_others: bool) -> (Vec<String>, Vec<String>) {
+    let settings = SpeakerSettings { ignore_others, ..SpeakerSettings::default() };
+    let mut home = Home::with_anna(settings, "realtime").await;
+    home.ring.script.hears(AsrAct::Text("Tell me a story.", ms(30)));
+    home.ring.script.thinks(LlmAct::Write(vec!["One is here. ", "Two is here. "], ms(5)));
+    for _ in 0..2 {
+        home.ring.script.says(TtsAct::Audio { length: ms(4_000), first: ms(50), each: ms(1) });
+    }
+    home.ring.stream(sound::voice(2_000)).await;
+    home.ring.stream(sound::silence(900)).await;
+    home.ring.until("tts/sentence_start").await;
+    home.ring.stream(sound::silence(600)).await;
+    home.voices.hears(voice);
+    home.ring.script.hears(AsrAct::Text("What is the weather?", ms(30)));
+    home.ring.stream(sound::voice(2_000)).await;
+    home.ring.stream(sound::silence(900)).await;
+    home.ring.until("tts/stop").await;
+    home.ring.pass(Duration::from_secs(5)).await;
+    let seen = (prompts(&home.ring), shown(&home.ring));
+    next_turn_works(&mut home.ring).await;
+    seen
+}
+
+#[actix::test]
+async fn other_voices_do_not_end_a_reply_where_they_are_ignored() {
+    let (asked, said) = interrupted_by(BEN, true).await;
+    assert_eq!(asked, ["[Anna] Tell me a story."]);
+    assert_eq!(said, ["One is here.", "One is here.", "Two is here."], "it goes on");
+    for (voice, ignore) in [(BEN, false), (ANNA, true), (None, true)] {
+        let (asked, _) = interrupted_by(voice, ignore).await;
+        assert_eq!(asked.len(), 2, "{voice:?}");
+    }
+}
+
+#[actix::test]
+async fn a_slow_model_of_voices_delays_an_answer_by_half_a_second_at_most() {
+    let mut home = Home::with_anna(SpeakerSettings::default(), "auto").await;
+    *home.voices.takes.lock().unwrap() = Duration::from_secs(60);
+    let begun = home.ring.now();
+    assert_eq!(home.says(ANNA, "Is it noon?").await, "Is it noon?");
+    let told = home.ring.log.iter().find(|down| down.what.name() == "stt").unwrap();
+    assert!(told.at - begun < ms(2_000 + 700 + 500 + 100), "{:?}", told.at - begun);
+    next_turn_works(&mut home.ring).await;
+    home.ring.hang_up().await;
+}
+
+#[actix::test]
+async fn a_store_that_is_down_costs_memories_and_no_answers() {
+    let mut home = Home::with_anna(SpeakerSettings::default(), "auto").await;
+    *home.store.fails.lock().unwrap() = true;
+    for _ in 0..3 {
+        assert_eq!(home.says(ANNA, "Is it noon?").await, "[Anna] Is it noon?");
+    }
+    home.ring.script.thinks(LlmAct::Call("", vec![("remember_my_voice", r#"{"name":"Ben"}"#)]));
+    for words in ["I am Ben.", "Second.", "Third."] {
+        home.says(BEN, words).await;
+    }
+    home.says(BEN, "Who am I?").await;
+    assert!(
+        home.told().contains("The voice of Ben was not learned: the store failed."),
+        "{}",
+        home.told()
+    );
+    *home.store.fails.lock().unwrap() = false;
+    home.says(BEN, "Well.").await;
+    home.says(BEN, "So what?").await;
+    assert!(!home.told().contains("not learned"), "{}", home.told());
+    home.ring.script.thinks(LlmAct::Call("", vec![("remember_my_voice", r#"{"name":"Ben"}"#)]));
+    for words in ["I am Ben.", "Second.", "Third."] {
+        home.says(BEN, words).await;
+    }
+    assert_eq!(home.says(BEN, "Who am I?").await, "[Ben] Who am I?");
+}
+
+#[actix::test]
+async fn a_short_word_is_no_voice_and_a_name_that_is_taken_is_refused() {
+    let mut home = Home::with_anna(SpeakerSettings::default(), "auto").await;
+    home.ring.script.thinks(LlmAct::Call("", vec![("remember_my_voice", r#"{"name":"Anna"}"#)]));
+    for words in ["I am Anna too.", "Second.", "Third."] {
+        home.says(BEN, words).await;
+    }
+    home.says(BEN, "Who am I?").await;
+    assert!(home.told().contains("another person has this name"), "{}", home.told());
+    let asked = home.voices.asked.lock().unwrap().len();
+    home.ring.script.hears(AsrAct::Text("Stop it", ms(10)));
+    start(&home.ring, "manual");
+    home.ring.stream(sound::voice(600)).await;
+    home.ring.text(r#"{"type":"listen","state":"stop"}"#);
+    home.ring.until("tts/stop").await;
+    assert_eq!(home.voices.asked.lock().unwrap().len(), asked);
+}

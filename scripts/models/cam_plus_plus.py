@@ -103,7 +103,10 @@ class Graph:
             factor, bias = self.normal(normal)
             weight = weight * factor.reshape(-1, *[1] * (weight.ndim - 1))
         inputs = [x, self.constant(weight)] + ([] if bias is None else [self.constant(bias)])
-        return self.op("Conv", inputs, **attributes)
+        axes = weight.ndim - 2
+        # Not every runtime knows the defaults for two axes.
+        plain = {"strides": [1] * axes, "dilations": [1] * axes, "pads": [0] * axes * 2}
+        return self.op("Conv", inputs, **(plain | attributes))
 
 
 def residual(graph: Graph, x: str, path: str, stride: int) -> str:

@@ -74,6 +74,9 @@ enum Command {
         /// Send the speech through the device's Opus.
         #[arg(long)]
         through_opus: bool,
+        /// Leave so much of the room's sound at both ends of the speech.
+        #[arg(long, default_value_t = 0)]
+        silence_ms: u64,
         /// Recordings at a time.
         #[arg(long, default_value_t = 2)]
         jobs: usize,
@@ -118,11 +121,13 @@ fn main() -> ExitCode {
         Command::Echo { manifest, scenes, level_db, jobs } => {
             measure_echo(&manifest, scenes, &level_db, jobs)
         }
-        Command::Speakers { manifest, seconds, embedder, through_opus, jobs } => {
-            let lengths = seconds.into_iter().map(Duration::try_from_secs_f64).collect();
-            let lengths: Result<Vec<_>, _> = lengths;
+        Command::Speakers { manifest, seconds, embedder, through_opus, silence_ms, jobs } => {
+            let lengths: Result<_, _> =
+                seconds.into_iter().map(Duration::try_from_secs_f64).collect();
+            let silence = Duration::from_millis(silence_ms);
             lengths.map_err(anyhow::Error::from).and_then(|lengths| {
-                let conditions = speakers::Conditions { embedder, lengths, through_opus, jobs };
+                let conditions =
+                    speakers::Conditions { embedder, lengths, silence, through_opus, jobs };
                 measure_speakers(&manifest, &conditions)
             })
         }

@@ -27,6 +27,8 @@ pub use trials::{Errors, Trials};
 const ENROLLED: usize = 3;
 /// Shortest speech by which a person is known.
 const SHORTEST_ENROLLED: Duration = Duration::from_millis(1_500);
+/// Most parts of a length that are taken from one recording, one after the other.
+const PARTS: usize = 4;
 /// Group of all languages.
 const ALL: &str = "all";
 
@@ -35,8 +37,10 @@ const ALL: &str = "all";
 pub struct Conditions {
     /// The model.
     pub embedder: PathBuf,
-    /// Lengths of speech, from its beginning.
+    /// Lengths of the parts of speech that are judged.
     pub lengths: Vec<Duration>,
+    /// What the room sounds like before and behind the speech is left at both ends of each part, so long.
+    pub silence: Duration,
     /// Sends the speech through the device's Opus.
     pub through_opus: bool,
     /// Recordings at a time.
@@ -46,9 +50,9 @@ pub struct Conditions {
 /// What is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// One recording with another, both of the same length.
+    /// One part with a part of another recording, both of the same length.
     Pair,
-    /// A recording with the mean of three others of up to 5 s.
+    /// A part with the mean of three other recordings of up to 5 s.
     Enrolled,
 }
 
@@ -71,8 +75,8 @@ pub struct Found {
 struct Voice {
     group: String,
     speaker: String,
-    /// Vectors of each length that the speech has.
-    cut: Vec<Option<Vec<f32>>>,
+    /// Vectors of the parts, for each length.
+    parts: Vec<Vec<Vec<f32>>>,
     /// Vector of all the speech.
     whole: Option<Vec<f32>>,
 }
@@ -131,16 +135,22 @@ fn voice(
         sound = through_opus(sound)?;
     }
     let at = |time| pcm::samples_in(time, UPLINK_RATE_HZ).min(sound.len());
-    let spoken = &sound[at(sample.speech.start)..at(sample.speech.end)];
-    let speech = &spoken[..at(LONGEST_VOICE).min(spoken.len())];
-    let part = |length: &Duration| speech.get(..pcm::samples_in(*length, UPLINK_RATE_HZ));
-    let mut embed = |speech: Option<&[i16]>| speech.map(|speech| model.embed(speech)).transpose();
-    let cut = conditions.lengths.iter().map(|length| embed(part(length)));
-    let cut = cut.collect::<Result<_, _>>()?;
+    let (from, to) = (at(sample.speech.start), at(sample.speech.end));
+    let silence = pcm::samples_in(conditions.silence, UPLINK_RATE_HZ);
+    let (before, speech, behind) = (&sound[..from], &sound[from..to], &sound[to..]);
+    let before = &before[before.len().saturating_sub(silence)..];
+    let behind = &behind[..silence.min(behind.len())];
+    let mut embed = |part: &[i16]| model.embed(&[before, part, behind].concat());
+    let mut parts = Vec::new();
+    for length in &conditions.lengths {
+        let cut = speech.chunks_exact(pcm::samples_in(*length, UPLINK_RATE_HZ).max(1)).take(PARTS);
+        parts.push(cut.map(&mut embed).collect::<Result<_, _>>()?);
+    }
     let enough = speech.len() >= pcm::samples_in(SHORTEST_ENROLLED, UPLINK_RATE_HZ);
-    let whole = embed(enough.then_some(speech))?;
+    let longest = speech.len().min(pcm::samples_in(LONGEST_VOICE, UPLINK_RATE_HZ));
+    let whole = enough.then(|| embed(&speech[..longest])).transpose()?;
     let (group, speaker) = (sample.group.clone(), speaker.to_owned());
-    Ok(Voice { group, speaker, cut, whole })
+    Ok(Voice { group, speaker, parts, whole })
 }
 
 /// Returns the sound as the server hears it from a device.
@@ -165,7 +175,8 @@ fn compare(voices: &[Voice], lengths: &[Duration]) -> Vec<Found> {
             let mut all = Found::empty(ALL, kind, *length);
             for (group, voices) in &groups {
                 let mut one = Found::empty(group, kind, *length);
-                one.speakers = by_speaker(voices.iter().filter(|v| v.cut[place].is_some())).len();
+                one.speakers =
+                    by_speaker(voices.iter().filter(|v| !v.parts[place].is_empty())).len();
                 one.trials = match kind {
                     Kind::Pair => pairs(voices, place),
                     Kind::Enrolled => enrolled(voices, place),
@@ -199,12 +210,13 @@ fn by_speaker<'a, 'b: 'a>(
 }
 
 fn pairs(voices: &[&Voice], place: usize) -> Trials {
-    let cut: Vec<_> =
-        voices.iter().filter_map(|v| Some((&v.speaker, v.cut[place].as_ref()?))).collect();
     let mut trials = Trials::default();
-    for (n, (speaker, voice)) in cut.iter().enumerate() {
-        for (other, other_voice) in &cut[n + 1..] {
-            trials.add(speaker == other, alike(voice, other_voice));
+    for (n, voice) in voices.iter().enumerate() {
+        for other in &voices[n + 1..] {
+            let same = voice.speaker == other.speaker;
+            for part in &voice.parts[place] {
+                other.parts[place].iter().for_each(|o| trials.add(same, alike(part, o)));
+            }
         }
     }
     trials
@@ -217,9 +229,9 @@ fn enrolled(voices: &[&Voice], place: usize) -> Trials {
         for profile in own.chunks_exact(ENROLLED) {
             let mean = mean(profile.iter().filter_map(|v| v.whole.as_deref()));
             let others = voices.iter().filter(|v| !profile.iter().any(|p| std::ptr::eq(*p, **v)));
-            for (other, voice) in others.filter_map(|v| Some((&v.speaker, v.cut[place].as_ref()?)))
-            {
-                trials.add(speaker == other, alike(&mean, voice));
+            for other in others {
+                let same = speaker == other.speaker;
+                other.parts[place].iter().for_each(|part| trials.add(same, alike(&mean, part)));
             }
         }
     }
@@ -270,7 +282,8 @@ mod tests {
     fn voice(speaker: &str, degrees: f32, group: &str) -> Voice {
         let vector = vec![degrees.to_radians().cos(), degrees.to_radians().sin()];
         let (group, speaker) = (group.to_owned(), speaker.to_owned());
-        Voice { group, speaker, cut: vec![Some(vector.clone()), None], whole: Some(vector) }
+        let parts = vec![vec![vector.clone()], Vec::new()];
+        Voice { group, speaker, parts, whole: Some(vector) }
     }
 
     #[test]

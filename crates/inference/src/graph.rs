@@ -49,3 +49,19 @@ impl Graph {
         Ok(output.to_vec())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_no_graph_is_refused_by_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("model.onnx");
+        std::fs::write(&file, b"no model").unwrap();
+        for (file, why) in [(file.as_path(), "model.onnx"), ("/no/such".as_ref(), "/no/such")] {
+            let Err(error) = Graph::load(file) else { panic!("{file:?} was loaded") };
+            assert!(format!("{error:#}").contains(why), "{error:#}");
+        }
+    }
+}

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use hearken_actors::ports::SpeakerEmbedder as _;
-use hearken_actors::testkit::sound;
+use hearken_actors::testkit::{models, sound};
 use hearken_speaker_embedder::{CamPlusPlus, Worker};
 
 /// Recording, and the first elements of its vector in ONNX Runtime 1.31 on the features of kaldi-native-fbank 1.23.
@@ -19,18 +19,11 @@ const VECTORS: [(&str, [f32; 3]); 4] = [
 const ALIKE: [(usize, usize, f32); 3] = [(0, 1, 0.607), (2, 3, 0.940), (0, 2, 0.039)];
 
 fn model() -> Option<PathBuf> {
-    let given = std::env::var_os("HEARKEN_MODELS").map(PathBuf::from);
-    let cache = || {
-        let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
-        let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home);
-        cache.map(|cache| cache.join("hearken/models"))
-    };
-    let file = given.or_else(cache)?.join("cam-plus-plus/model.onnx");
-    let there = file.exists();
-    if !there {
+    let file = models::fetched("cam-plus-plus");
+    if file.is_none() {
         eprintln!("skipped: the model is not there; run `hearken models fetch cam-plus-plus`");
     }
-    there.then_some(file)
+    file
 }
 
 #[test]
@@ -80,13 +73,4 @@ fn too_little_speech_is_refused() {
         assert!(error.contains("too short"), "{error}");
     }
     assert!(model.embed(&[0; 16_000]).is_ok());
-}
-
-#[test]
-fn a_model_of_another_kind_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("model.onnx");
-    std::fs::write(&file, b"no model").unwrap();
-    let Err(error) = CamPlusPlus::load(&file) else { panic!("it was loaded") };
-    assert!(format!("{error:#}").contains("model.onnx"), "{error:#}");
 }

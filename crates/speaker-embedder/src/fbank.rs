@@ -1,9 +1,9 @@
 //! Log-mel filterbank as Kaldi defines it: what CAM++ was trained on. Not for the model.
 //!
-//! Samples of -1 to 1. Frames of 400 (25 ms) every 160, none beyond an end; of each the mean is taken off, then high
-//! frequencies raised (pre-emphasis of 0.97), then Povey's window, then a transform of 512. 80 triangular bands, even on
-//! the mel scale 1,127 ln(1 + f / 700) from 20 Hz to 8 kHz; the logarithm of their energy, no dither. At last the mean of
-//! each band over all frames is taken off, as 3D-Speaker does. Source: `compute-fbank-feats` of Kaldi.
+//! Samples of -1 to 1. Frames of 400 (25 ms) every 160, none beyond an end; of each the mean is taken off, then
+//! high frequencies raised (pre-emphasis of 0.97), then Povey's window, then a transform of 512. 80 triangular bands,
+//! even on the mel scale 1,127 ln(1 + f / 700) from 20 Hz to 8 kHz; the logarithm of their energy, no dither. At last
+//! the mean of each band over all frames is taken off, as 3D-Speaker does. Source: `compute-fbank-feats` of Kaldi.
 
 use std::f32::consts::PI;
 

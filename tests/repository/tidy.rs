@@ -254,7 +254,7 @@ fn dependencies(folder: &str) -> Vec<String> {
 #[test]
 fn crates_depend_one_way() {
     const CORE: [&str; 3] = ["proto", "actors", "base"];
-    let allowed: [(&str, &[&str]); 16] = [
+    let allowed: [(&str, &[&str]); 18] = [
         ("proto", &[]),
         ("actors", &["proto"]),
         ("crates/base", &["proto", "actors"]),
@@ -265,8 +265,10 @@ fn crates_depend_one_way() {
         ("crates/virtual-device", &CORE),
         ("crates/tool-sources", &["proto", "actors", "base", "store"]),
         ("crates/mock-services", &["proto", "actors", "base", "engines", "virtual-device"]),
-        ("crates/turn-detector", &["actors", "base"]),
-        ("crates/turns", &["proto", "actors", "turn-detector", "virtual-device"]),
+        ("crates/inference", &["base"]),
+        ("crates/turn-detector", &["actors", "inference"]),
+        ("crates/speaker-embedder", &["actors", "inference"]),
+        ("crates/turns", &["proto", "actors", "turn-detector", "speaker-embedder", "virtual-device"]),
         ("crates/state-server", &["proto"]),
         ("crates/simulation", &["proto", "actors", "base", "cluster", "store"]),
         (TEST_SUPPORT, &["proto", "actors", "engines", "tool-sources", "state-server"]),
@@ -303,7 +305,7 @@ fn some_crates_of_others_have_one_home() {
         ("redis", &["crates/cluster"]),
         ("rmcp", &["actors", "crates/tool-sources"]),
         ("sqlx", &["crates/store", TEST_SUPPORT]),
-        ("rten", &["crates/turn-detector"]),
+        ("rten", &["crates/inference"]),
     ];
     let mut faults = Vec::new();
     for folder in crates() {

@@ -1,6 +1,7 @@
 //! Scripted ports and an in-memory pipeline for tests in virtual time; never linked by the server.
 //! The socket is the real actor on real WebSocket bytes, only without a network.
 
+pub mod models;
 pub mod numbers;
 pub mod paths;
 pub mod persons;

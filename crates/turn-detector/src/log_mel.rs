@@ -6,17 +6,14 @@
 //! of Hugging Face's transformers, with `do_normalize`.
 
 use std::f32::consts::PI;
-use std::sync::Arc;
 
-use realfft::num_complex::Complex32;
-use realfft::{RealFftPlanner, RealToComplex};
+use hearken_inference::BandEnergies;
 
 const RATE_HZ: f32 = 16_000.0;
 /// Samples that the model looks at: 8 s.
 pub(crate) const SAMPLES: usize = 128_000;
 const WINDOW: usize = 400;
 const HOP: usize = 160;
-const BINS: usize = WINDOW / 2 + 1;
 /// Bands of the spectrogram.
 pub(crate) const BANDS: usize = 80;
 /// Frames of the spectrogram.
@@ -27,34 +24,20 @@ const EPSILON: f32 = 1e-7;
 /// Below the highest value, in powers of ten.
 const RANGE: f32 = 8.0;
 
-/// One triangular filter: its first bin, and the weights from there.
-struct Band {
-    first: usize,
-    weights: Vec<f32>,
-}
-
 /// Computes spectrograms; its buffers are used again.
-pub(crate) struct LogMel {
-    fft: Arc<dyn RealToComplex<f32>>,
-    window: Vec<f32>,
-    bands: Vec<Band>,
-    frame: Vec<f32>,
-    spectrum: Vec<Complex32>,
-    scratch: Vec<Complex32>,
-}
+pub(crate) struct LogMel(BandEnergies);
 
 impl LogMel {
     pub(crate) fn new() -> Self {
-        let fft = RealFftPlanner::new().plan_fft_forward(WINDOW);
         let hann = |n: usize| 0.5 - 0.5 * (2.0 * PI * n as f32 / WINDOW as f32).cos();
-        Self {
-            window: (0..WINDOW).map(hann).collect(),
-            bands: bands(),
-            frame: fft.make_input_vec(),
-            spectrum: fft.make_output_vec(),
-            scratch: fft.make_scratch_vec(),
-            fft,
-        }
+        let edges = edges();
+        let triangle = |band: usize, bin: usize| {
+            let (low, peak, high) = (edges[band], edges[band + 1], edges[band + 2]);
+            let at = bin as f32 * RATE_HZ / WINDOW as f32;
+            let area = 2.0 / (high - low);
+            (((at - low) / (peak - low)).min((high - at) / (high - peak))).max(0.0) * area
+        };
+        Self(BandEnergies::new(WINDOW, (0..WINDOW).map(hann).collect(), BANDS, triangle))
     }
 
     /// Returns the spectrogram of the last 8 s of the speech, band after band.
@@ -85,17 +68,10 @@ impl LogMel {
 
     /// Computes one frame, which begins at this sample.
     fn column(&mut self, wave: &[f32], start: isize, column: &mut [f32; BANDS]) {
-        for (offset, (sample, weight)) in self.frame.iter_mut().zip(&self.window).enumerate() {
-            *sample = wave[reflected(start + offset as isize)] * weight;
-        }
-        // It fails for buffers of another length only.
-        let done =
-            self.fft.process_with_scratch(&mut self.frame, &mut self.spectrum, &mut self.scratch);
-        debug_assert!(done.is_ok());
-        for (value, band) in column.iter_mut().zip(&self.bands) {
-            let bins = &self.spectrum[band.first..band.first + band.weights.len()];
-            let power: f32 = bins.iter().zip(&band.weights).map(|(b, w)| b.norm_sqr() * w).sum();
-            *value = power.max(FLOOR).log10();
+        let samples = (0..WINDOW).map(|offset| wave[reflected(start + offset as isize)]);
+        self.0.of(samples, column);
+        for value in column {
+            *value = value.max(FLOOR).log10();
         }
     }
 }
@@ -122,22 +98,10 @@ fn reflected(place: isize) -> usize {
     (if place > last { 2 * last - place } else { place }) as usize
 }
 
-fn bands() -> Vec<Band> {
+/// Returns the edges of the bands in Hz: each reaches over three.
+fn edges() -> Vec<f32> {
     let highest = mel(RATE_HZ / 2.0);
-    let edges: Vec<f32> =
-        (0..BANDS + 2).map(|n| hertz(highest * n as f32 / (BANDS + 1) as f32)).collect();
-    let triangle = |edges: &[f32]| {
-        let [low, peak, high] = [edges[0], edges[1], edges[2]];
-        let area = 2.0 / (high - low);
-        let weight = |bin: usize| {
-            let at = bin as f32 * RATE_HZ / WINDOW as f32;
-            (((at - low) / (peak - low)).min((high - at) / (high - peak))).max(0.0) * area
-        };
-        let within: Vec<usize> = (0..BINS).filter(|bin| weight(*bin) > 0.0).collect();
-        let first = within.first().copied().unwrap_or_default();
-        Band { first, weights: within.into_iter().map(weight).collect() }
-    };
-    edges.windows(3).map(triangle).collect()
+    (0..BANDS + 2).map(|n| hertz(highest * n as f32 / (BANDS + 1) as f32)).collect()
 }
 
 /// Above this frequency, in Hz, the scale is logarithmic.

@@ -2,9 +2,7 @@
 //! `smart-turn`, which `scripts/engines` fetches; skips without it.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test fails by panicking")]
 
-use std::path::PathBuf;
-
-use hearken_actors::testkit::sound;
+use hearken_actors::testkit::{models, sound};
 use hearken_turn_detector::SmartTurn;
 
 /// Recording, number of its samples that are judged, and the probability in ONNX Runtime 1.32 with the
@@ -19,20 +17,9 @@ const JUDGED: [(&str, usize, f32); 7] = [
     ("zh_guangzhou_housing", 67_200, 0.9893),
 ];
 
-fn model() -> Option<PathBuf> {
-    let given = std::env::var_os("HEARKEN_MODELS").map(PathBuf::from);
-    let cache = || {
-        let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
-        let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home);
-        cache.map(|cache| cache.join("hearken/models"))
-    };
-    let file = given.or_else(cache)?.join("smart-turn/model.onnx");
-    file.exists().then_some(file)
-}
-
 #[test]
 fn it_judges_as_in_onnx_runtime() {
-    let Some(file) = model() else {
+    let Some(file) = models::fetched("smart-turn") else {
         return eprintln!("skipped: the model smart-turn is not there; run scripts/engines");
     };
     let mut model = SmartTurn::load(&file).unwrap();
@@ -41,16 +28,5 @@ fn it_judges_as_in_onnx_runtime() {
         let judged = model.judge(&speech[..samples]).unwrap();
         let known = (judged - expected).abs() <= if expected < 0.5 { 0.01 } else { 0.1 };
         assert!(known, "{name}, {samples} samples: {judged}, not {expected}");
-    }
-}
-
-#[test]
-fn a_model_of_another_kind_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("model.onnx");
-    std::fs::write(&file, b"no model").unwrap();
-    for (file, why) in [(file.as_path(), "model.onnx"), ("/no/such".as_ref(), "/no/such")] {
-        let Err(error) = SmartTurn::load(file) else { panic!("{file:?} was loaded") };
-        assert!(format!("{error:#}").contains(why), "{error:#}");
     }
 }

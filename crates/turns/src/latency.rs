@@ -52,6 +52,7 @@ mod tests {
         let ms = Duration::from_millis;
         let mut sample = Sample {
             file: "x".into(),
+            speaker: None,
             group: "en".into(),
             speech: ms(500)..ms(5_000),
             ends_turn: true,

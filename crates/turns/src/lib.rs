@@ -2,7 +2,7 @@
 //! real actors of a connection in virtual time. Not part of the server: nothing depends on it.
 //!
 //! Reading order: [`score`] (the metric), [`manifest`] (what is scored), [`policy`] (what is compared), [`device`]
-//! (the way of the sound), [`latency`], [`detector`], [`speech`], [`run`], [`report`].
+//! (the way of the sound), [`latency`], [`detector`], [`speech`], [`run`], [`report`]; apart from these, [`echo`] and [`speakers`].
 
 pub mod detector;
 pub mod device;
@@ -13,4 +13,5 @@ pub mod policy;
 pub mod report;
 pub mod run;
 pub mod score;
+pub mod speakers;
 pub mod speech;

@@ -13,14 +13,15 @@ use hearken_turns::detector::Remembering;
 use hearken_turns::device::{Network, Upstreams};
 use hearken_turns::policy::Policy;
 use hearken_turns::run::{Conditions, Turn};
-use hearken_turns::{echo, manifest, policy, report, run};
+use hearken_turns::{echo, manifest, policy, report, run, speakers};
 
 const EXAMPLES: &str = "Examples:
   scripts/turns score turns/manifest.jsonl
   scripts/turns score turns/manifest.jsonl --language zh --splices
   scripts/turns score turns/manifest.jsonl --policy 'hearing.silence_ms=500|600, hearing.aggressiveness=3'
   scripts/turns latency turns/manifest.jsonl --policy 'speculation.tries=0'
-  scripts/turns echo turns/manifest.jsonl --scenes 60";
+  scripts/turns echo turns/manifest.jsonl --scenes 60
+  scripts/turns speakers turns/manifest.jsonl --through-opus";
 
 /// Measures turn-taking on recorded speech, in virtual time.
 #[derive(Parser)]
@@ -57,6 +58,26 @@ enum Command {
         #[arg(long, value_delimiter = ',', default_values_t = [0.0, -10.0], allow_hyphen_values = true)]
         level_db: Vec<f64>,
         /// Scenes at a time.
+        #[arg(long, default_value_t = 2)]
+        jobs: usize,
+    },
+    /// Measures how well voices are told apart: recordings whose speaker is known are compared with each other.
+    Speakers {
+        /// JSON lines that name recordings; a line may have `speaker`.
+        manifest: PathBuf,
+        /// Lengths of the speech that is judged, in seconds.
+        #[arg(long, value_delimiter = ',', default_values_t = [1.0, 1.5, 2.0, 3.0])]
+        seconds: Vec<f64>,
+        /// Speaker embedder: `model.onnx` of the model `cam-plus-plus`. `scripts/turns` names the fetched one.
+        #[arg(long, env = "HEARKEN_SPEAKER_EMBEDDER")]
+        embedder: PathBuf,
+        /// Send the speech through the device's Opus.
+        #[arg(long)]
+        through_opus: bool,
+        /// Leave so much of the room's sound at both ends of the speech.
+        #[arg(long, default_value_t = 0)]
+        silence_ms: u64,
+        /// Recordings at a time.
         #[arg(long, default_value_t = 2)]
         jobs: usize,
     },
@@ -99,6 +120,16 @@ fn main() -> ExitCode {
         Command::Latency { measurement, upstreams_ms } => latency(&measurement, &upstreams_ms),
         Command::Echo { manifest, scenes, level_db, jobs } => {
             measure_echo(&manifest, scenes, &level_db, jobs)
+        }
+        Command::Speakers { manifest, seconds, embedder, through_opus, silence_ms, jobs } => {
+            let lengths: Result<_, _> =
+                seconds.into_iter().map(Duration::try_from_secs_f64).collect();
+            let silence = Duration::from_millis(silence_ms);
+            lengths.map_err(anyhow::Error::from).and_then(|lengths| {
+                let conditions =
+                    speakers::Conditions { embedder, lengths, silence, through_opus, jobs };
+                measure_speakers(&manifest, &conditions)
+            })
         }
     };
     match done {
@@ -159,6 +190,14 @@ fn measure_echo(file: &Path, scenes: usize, levels_db: &[f64], jobs: usize) -> a
             println!("{}", report::echo_row(*level_db, name, found));
         }
     }
+    Ok(())
+}
+
+fn measure_speakers(file: &Path, conditions: &speakers::Conditions) -> anyhow::Result<()> {
+    let samples = manifest::read(file)?.samples;
+    let (found, known) = speakers::measure(&samples, conditions)?;
+    print!("{}", speakers::table(&found));
+    eprintln!("{known} recordings, {} without a known speaker left out", samples.len() - known);
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 //! in it, and its pauses. Not for the sound itself.
 //!
 //! Two forms are read. Ours has `file`, `language`, `speech_start`, `speech_end`, `ends_turn` and `pauses`, all
-//! times in seconds. That of [eot-bench](https://github.com/livekit/eot-bench) has `audio` (here the path of
+//! times in seconds, and may have `speaker`. That of [eot-bench](https://github.com/livekit/eot-bench) has `audio` (here the path of
 //! a file), `language` and `silence_spans`, of which the last is the end of the turn. Paths are relative to
 //! the manifest.
 
@@ -20,6 +20,8 @@ pub type Stretch = std::ops::Range<Duration>;
 pub struct Sample {
     /// Recording: Ogg Opus or WAV.
     pub file: PathBuf,
+    /// Who speaks, where the manifest says it.
+    pub speaker: Option<String>,
     /// Language, and whether pauses were spliced in: the group in which it is counted.
     pub group: String,
     /// From the first word to the end of the last.
@@ -45,6 +47,7 @@ pub struct Manifest {
 struct Line {
     #[serde(alias = "audio")]
     file: PathBuf,
+    speaker: Option<String>,
     language: String,
     speech_start: Option<f64>,
     speech_end: Option<f64>,
@@ -109,7 +112,8 @@ impl Line {
         }
         let group = if self.spliced { format!("{} spliced", self.language) } else { self.language };
         let file = folder.join(self.file);
-        Ok(Some(Sample { file, group, speech, ends_turn, pauses, spliced: None }))
+        let speaker = self.speaker;
+        Ok(Some(Sample { file, speaker, group, speech, ends_turn, pauses, spliced: None }))
     }
 }
 
@@ -146,7 +150,7 @@ mod tests {
 
     #[test]
     fn both_forms_are_read() {
-        let ours = r#"{"file":"a.opus","language":"zh","speech_start":0.5,"speech_end":2,"ends_turn":true,"pauses":[[1,1.25]],"text":"x"}"#;
+        let ours = r#"{"file":"a.opus","speaker":"Ann","language":"zh","speech_start":0.5,"speech_end":2,"ends_turn":true,"pauses":[[1,1.25]],"text":"x"}"#;
         let theirs = r#"{"id":"7","language":"en","audio":"b.wav","silence_spans":[{"start":1,"end":1.25},{"start":2,"end":4}]}"#;
         let unmarked = r#"{"file":"c.opus","language":"zh","state":"wait"}"#;
         let manifest = read_text(&[ours, "", theirs, unmarked].join("\n")).unwrap();
@@ -157,6 +161,7 @@ mod tests {
             *zh,
             Sample {
                 file: "a.opus".into(),
+                speaker: Some("Ann".into()),
                 group: "zh".into(),
                 speech: ms(500..2_000),
                 ends_turn: true,

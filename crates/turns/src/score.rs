@@ -137,6 +137,7 @@ mod tests {
     fn sample() -> Sample {
         Sample {
             file: "x".into(),
+            speaker: None,
             group: "en".into(),
             speech: ms(500)..ms(5_000),
             ends_turn: true,

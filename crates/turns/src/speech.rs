@@ -133,6 +133,7 @@ mod tests {
         sound.extend(vec![3; samples_in(ms(500))]);
         let sample = Sample {
             file: "x".into(),
+            speaker: None,
             group: "en".into(),
             speech: ms(500)..ms(2_540),
             ends_turn: true,

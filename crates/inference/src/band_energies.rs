@@ -1,0 +1,106 @@
+//! The energy of bands of the spectrum, frame by frame. Which window and which bands is for those who know a model.
+
+use std::sync::Arc;
+
+use realfft::num_complex::Complex32;
+use realfft::{RealFftPlanner, RealToComplex};
+
+/// One filter: its first bin, and the weights from there.
+struct Band {
+    first: usize,
+    weights: Vec<f32>,
+}
+
+/// Computes energies; its buffers are used again.
+pub struct BandEnergies {
+    fft: Arc<dyn RealToComplex<f32>>,
+    window: Vec<f32>,
+    bands: Vec<Band>,
+    frame: Vec<f32>,
+    spectrum: Vec<Complex32>,
+    scratch: Vec<Complex32>,
+}
+
+impl BandEnergies {
+    /// Prepares a transform of this size for frames of the window's length, which zeros fill up, and so many bands.
+    /// `weight` says how much a bin (second) counts in a band (first).
+    pub fn new(
+        size: usize,
+        mut window: Vec<f32>,
+        bands: usize,
+        weight: impl Fn(usize, usize) -> f32,
+    ) -> Self {
+        let fft = RealFftPlanner::new().plan_fft_forward(size);
+        window.truncate(size);
+        let band = |band: usize| {
+            let weight = |bin: &usize| weight(band, *bin);
+            let counts: Vec<usize> = (0..=size / 2).filter(|bin| weight(bin) > 0.0).collect();
+            let (first, last) = (counts.first(), counts.last());
+            let bins = first.zip(last).map_or(0..0, |(first, last)| *first..last + 1);
+            Band { first: bins.start, weights: bins.map(|bin| weight(&bin)).collect() }
+        };
+        Self {
+            window,
+            bands: (0..bands).map(band).collect(),
+            frame: fft.make_input_vec(),
+            spectrum: fft.make_output_vec(),
+            scratch: fft.make_scratch_vec(),
+            fft,
+        }
+    }
+
+    /// Computes the energies of one frame, a value a band.
+    pub fn of(&mut self, samples: impl IntoIterator<Item = f32>, energies: &mut [f32]) {
+        // The transform leaves other values in the buffer.
+        self.frame[self.window.len()..].fill(0.0);
+        let windowed =
+            samples.into_iter().zip(&self.window).map(|(sample, weight)| sample * weight);
+        for (place, sample) in self.frame.iter_mut().zip(windowed) {
+            *place = sample;
+        }
+        // It fails for buffers of another length only.
+        let done =
+            self.fft.process_with_scratch(&mut self.frame, &mut self.spectrum, &mut self.scratch);
+        debug_assert!(done.is_ok());
+        for (energy, band) in energies.iter_mut().zip(&self.bands) {
+            let bins = &self.spectrum[band.first..band.first + band.weights.len()];
+            *energy = bins.iter().zip(&band.weights).map(|(b, w)| b.norm_sqr() * w).sum();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of 16 samples, a band each two bins.
+    fn energies(samples: Vec<f32>) -> [f32; 4] {
+        let window = vec![1.0; samples.len()];
+        let pair = |band: usize, bin: usize| if bin / 2 == band { 1.0 } else { 0.0 };
+        let mut found = [0.0; 4];
+        let mut bands = BandEnergies::new(16, window, 4, pair);
+        // What one frame leaves behind does not count in the next.
+        bands.of(vec![9.0; 16], &mut found);
+        bands.of(samples, &mut found);
+        found
+    }
+
+    #[test]
+    fn a_tone_has_its_energy_in_its_band() {
+        let tone =
+            |bin: f32| (0..16).map(move |n| (bin * n as f32 * std::f32::consts::PI / 8.0).cos());
+        for (bin, band) in [(1.0, 0), (2.0, 1), (5.0, 2), (7.0, 3)] {
+            let found = energies(tone(bin).collect());
+            for (n, energy) in found.iter().enumerate() {
+                let expected = if n == band { 64.0 } else { 0.0 };
+                assert!((energy - expected).abs() < 1e-3, "{bin}: {found:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn zeros_fill_up_a_short_frame() {
+        let found = energies(vec![1.0]);
+        assert_eq!(found, [2.0; 4]);
+    }
+}

@@ -1,0 +1,245 @@
+//! The thread on which a model works: one question at a time, and no more of the processor than it may have. Who finds
+//! it busy is not kept waiting. Not for the model.
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use hearken_base::priority::lower_priority;
+use metrics::{Histogram, histogram};
+use tokio::sync::oneshot;
+
+/// Processor time that may be saved up, for several people at once.
+const SAVED: Duration = Duration::from_secs(2);
+
+/// How a model works.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Name of the model's task, in logs and of its thread.
+    pub name: &'static str,
+    /// What happens without the model, for the logs.
+    pub without: &'static str,
+    /// Metric of the time that a question takes.
+    pub metric: &'static str,
+    /// Questions that wait while one is being answered.
+    pub waiting: usize,
+    /// Longest wait for an answer.
+    pub deadline: Duration,
+    /// Share of one core that it may use, in percent.
+    pub cpu_percent: u32,
+}
+
+/// What the thread does with a question.
+pub type Compute<Q, A> = Box<dyn FnMut(Q) -> anyhow::Result<A>>;
+
+struct Question<Q, A> {
+    asked: Q,
+    answer: oneshot::Sender<A>,
+}
+
+/// Model on a thread of low priority, which ends when this is dropped.
+pub struct Worker<Q, A> {
+    questions: SyncSender<Question<Q, A>>,
+    deadline: Duration,
+}
+
+impl<Q: Send + 'static, A: Send + 'static> Worker<Q, A> {
+    /// Starts the thread, which loads the model from this file. Until it is loaded, and where it cannot be, which is
+    /// logged, nothing is answered.
+    ///
+    /// # Errors
+    /// Fails if the system gives no thread.
+    pub fn start(
+        settings: Settings,
+        file: PathBuf,
+        load: impl FnOnce(&Path) -> anyhow::Result<Compute<Q, A>> + Send + 'static,
+    ) -> anyhow::Result<Self> {
+        let (questions, asked) = sync_channel(settings.waiting);
+        let (name, deadline) = (settings.name, settings.deadline);
+        let thread = std::thread::Builder::new().name(name.into());
+        let started = thread.spawn(move || {
+            lower_priority();
+            let Settings { name, without, .. } = settings;
+            match load(&file) {
+                Ok(compute) => {
+                    tracing::info!(file = %file.display(), "loaded the {name}");
+                    work(compute, &asked, &settings);
+                }
+                Err(error) => {
+                    let error = format!("{error:#}");
+                    tracing::warn!(error, "cannot use the {name}; {without}");
+                }
+            }
+        });
+        started.with_context(|| format!("cannot start the thread of the {name}"))?;
+        Ok(Self { questions, deadline })
+    }
+
+    /// Returns the answer; `None` if the model is busy, used up its share of the processor, failed, which it reports
+    /// itself, or takes longer than its deadline.
+    pub async fn ask(&self, asked: Q) -> Option<A> {
+        let (answer, answered) = oneshot::channel();
+        self.questions.try_send(Question { asked, answer }).ok()?;
+        tokio::time::timeout(self.deadline, answered).await.ok()?.ok()
+    }
+}
+
+fn work<Q, A>(
+    mut compute: Compute<Q, A>,
+    questions: &Receiver<Question<Q, A>>,
+    settings: &Settings,
+) {
+    let Settings { name, without, metric, .. } = *settings;
+    let took: Histogram = histogram!(metric);
+    let mut budget = Budget::new(settings.cpu_percent, Instant::now());
+    let mut failed = false;
+    while let Ok(Question { asked, answer }) = questions.recv() {
+        let begun = Instant::now();
+        if answer.is_closed() || !budget.allows(begun) {
+            continue;
+        }
+        match compute(asked) {
+            Ok(computed) => {
+                // Nobody waits for it any more where it came too late.
+                answer.send(computed).map_or_else(drop, drop);
+            }
+            Err(error) if !failed => {
+                failed = true;
+                tracing::warn!(%error, "the {name} failed; {without}");
+            }
+            Err(_) => {}
+        }
+        took.record(begun.elapsed());
+        budget.spend(begun.elapsed());
+    }
+}
+
+/// Processor time that may be used, as it comes in and is spent.
+#[derive(Debug)]
+struct Budget {
+    percent: u32,
+    /// May be less than nothing: what a question costs is known afterwards.
+    left: f64,
+    counted: Instant,
+}
+
+impl Budget {
+    fn new(percent: u32, now: Instant) -> Self {
+        Self { percent, left: SAVED.as_secs_f64(), counted: now }
+    }
+
+    fn allows(&mut self, now: Instant) -> bool {
+        let came = now.saturating_duration_since(self.counted).as_secs_f64();
+        self.left += came * f64::from(self.percent) / 100.0;
+        self.left = self.left.min(SAVED.as_secs_f64());
+        self.counted = now;
+        self.left > 0.0
+    }
+
+    fn spend(&mut self, time: Duration) {
+        self.left -= time.as_secs_f64();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    const SETTINGS: Settings = Settings {
+        name: "model",
+        without: "nothing happens",
+        metric: "hearken_model_seconds",
+        waiting: 1,
+        // A busy machine is no failure here.
+        deadline: Duration::from_secs(60),
+        cpu_percent: 100,
+    };
+
+    fn worker(
+        compute: impl FnMut(u32) -> anyhow::Result<u32> + Send + 'static,
+    ) -> Worker<u32, u32> {
+        Worker::start(SETTINGS, PathBuf::new(), |_| Ok(Box::new(compute))).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_question_is_answered() {
+        assert_eq!(worker(|asked| Ok(asked * 2)).ask(7).await, Some(14));
+    }
+
+    #[tokio::test]
+    async fn who_finds_it_busy_is_told_at_once_and_it_works_again_afterwards() {
+        let (go_on, waits) = channel::<()>();
+        let (tell, begun) = channel();
+        let compute = move |asked| {
+            // Only the first is waited for.
+            tell.send(()).unwrap_or_default();
+            waits.recv()?;
+            Ok(asked)
+        };
+        let worker = Arc::new(worker(compute));
+        let ask = |asked| {
+            let worker = Arc::clone(&worker);
+            tokio::spawn(async move { worker.ask(asked).await })
+        };
+        let first = ask(1);
+        tokio::task::spawn_blocking(move || begun.recv().unwrap()).await.unwrap();
+        // One more waits; the next does not.
+        let second = ask(2);
+        tokio::task::yield_now().await;
+        assert_eq!(worker.ask(3).await, None);
+        go_on.send(()).unwrap();
+        go_on.send(()).unwrap();
+        assert_eq!((first.await.unwrap(), second.await.unwrap()), (Some(1), Some(2)));
+    }
+
+    #[tokio::test]
+    async fn a_failure_is_no_answer_and_the_next_one_works() {
+        let mut calls = 0;
+        let compute = move |asked| {
+            calls += 1;
+            if calls == 1 { Err(anyhow::anyhow!("broken")) } else { Ok(asked) }
+        };
+        let worker = worker(compute);
+        assert_eq!(worker.ask(1).await, None);
+        assert_eq!(worker.ask(1).await, Some(1));
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_longer_than_the_deadline() {
+        let (go_on, waits) = channel::<()>();
+        let compute = move |asked| Ok(waits.recv().map_or(asked, |()| asked));
+        let settings = Settings { deadline: Duration::from_millis(1), ..SETTINGS };
+        let worker = Worker::start(settings, PathBuf::new(), |_| Ok(Box::new(compute))).unwrap();
+        assert_eq!(worker.ask(1_u32).await, None);
+        drop(go_on);
+    }
+
+    #[tokio::test]
+    async fn a_model_that_cannot_be_loaded_ends_nothing() {
+        let load = |file: &Path| anyhow::bail!("{} is no model", file.display());
+        let worker = Worker::<u32, u32>::start(SETTINGS, "/no/model.onnx".into(), load).unwrap();
+        assert_eq!(worker.ask(1).await, None);
+        assert_eq!(worker.ask(1).await, None);
+    }
+
+    #[test]
+    fn no_more_time_is_used_than_comes_in() {
+        let start = Instant::now();
+        let at = |ms: u64| start + Duration::from_millis(ms);
+        let mut budget = Budget::new(10, start);
+        let mut allowed = 0;
+        for ms in (0..100_000).step_by(20) {
+            if budget.allows(at(ms)) {
+                allowed += 1;
+                budget.spend(Duration::from_millis(50));
+            }
+        }
+        // 10 s come in with 100, and two were saved up: 240 questions of 50 ms.
+        assert!((239..=241).contains(&allowed), "{allowed}");
+        assert!(!Budget { percent: 0, left: 0.0, counted: start }.allows(at(1_000_000)));
+    }
+}

@@ -1,0 +1,58 @@
+//! The speaker embedder as the pipeline asks it: CAM++ on a thread of its own. Not for the model, nor for the thread.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use hearken_actors::audio::pcm;
+use hearken_actors::ports::SpeakerEmbedder;
+use hearken_actors::ports::speaker_embedder::LONGEST_VOICE;
+use hearken_inference::{Compute, Settings};
+
+use crate::cam_plus_plus::CamPlusPlus;
+
+/// Shorter speech says too little of a voice.
+const SHORTEST: Duration = Duration::from_millis(500);
+const RATE_HZ: u32 = 16_000;
+
+/// Speaker embedder on a thread of low priority, which ends when this is dropped.
+pub struct Worker(hearken_inference::Worker<Vec<i16>, Vec<f32>>);
+
+impl Worker {
+    /// Starts the thread, which loads CAM++ from this file and may use this share of one core, in percent. Until the
+    /// model is loaded, and where it cannot be, which is logged, nothing is computed.
+    ///
+    /// # Errors
+    /// Fails if the system gives no thread.
+    pub fn start(file: PathBuf, cpu_percent: u32) -> anyhow::Result<Self> {
+        let settings = Settings {
+            name: "speaker embedder",
+            without: "nobody is recognised by voice",
+            metric: "hearken_speaker_embedder_seconds",
+            waiting: 4,
+            deadline: Duration::from_secs(2),
+            cpu_percent,
+        };
+        Ok(Self(hearken_inference::Worker::start(settings, file, load)?))
+    }
+}
+
+fn load(file: &Path) -> anyhow::Result<Compute<Vec<i16>, Vec<f32>>> {
+    let mut model = CamPlusPlus::load(file)?;
+    Ok(Box::new(move |speech| model.embed(last(&speech))))
+}
+
+/// Returns the end of the speech that the model is given.
+fn last(speech: &[i16]) -> &[i16] {
+    &speech[speech.len().saturating_sub(pcm::samples_in(LONGEST_VOICE, RATE_HZ))..]
+}
+
+#[async_trait]
+impl SpeakerEmbedder for Worker {
+    async fn embed(&self, speech: Vec<i16>) -> Option<Vec<f32>> {
+        if speech.len() < pcm::samples_in(SHORTEST, RATE_HZ) {
+            return None;
+        }
+        self.0.ask(speech).await
+    }
+}

@@ -1,0 +1,110 @@
+//! Trials of speaker verification: how alike two voices were found, and whether one person has both. Not for computing
+//! voices.
+
+/// Results of trials. A trial is accepted if the voices are at least as alike as a threshold.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Trials {
+    /// How alike two voices of one person were found.
+    pub same: Vec<f32>,
+    /// The same of different persons.
+    pub different: Vec<f32>,
+}
+
+/// How often a threshold errs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Errors {
+    /// Share of different persons who are accepted.
+    pub false_accepts: f64,
+    /// Share of same persons who are rejected.
+    pub false_rejects: f64,
+}
+
+impl Trials {
+    /// Adds a trial.
+    pub fn add(&mut self, same: bool, alike: f32) {
+        if same { &mut self.same } else { &mut self.different }.push(alike);
+    }
+
+    /// Adds the results of others.
+    pub fn extend(&mut self, others: &Self) {
+        self.same.extend_from_slice(&others.same);
+        self.different.extend_from_slice(&others.different);
+    }
+
+    /// Returns how often this threshold errs; `None` without trials of both kinds.
+    pub fn errors_at(&self, threshold: f32) -> Option<Errors> {
+        if self.same.is_empty() || self.different.is_empty() {
+            return None;
+        }
+        let accepted = |alike: &[f32]| alike.iter().filter(|a| **a >= threshold).count() as f64;
+        Some(Errors {
+            false_accepts: accepted(&self.different) / self.different.len() as f64,
+            false_rejects: 1.0 - accepted(&self.same) / self.same.len() as f64,
+        })
+    }
+
+    /// Returns the equal error rate, at which as many are falsely accepted as rejected, and the threshold that has
+    /// it; `None` without trials of both kinds.
+    pub fn equal_error_rate(&self) -> Option<(f64, f32)> {
+        let (mut same, mut different) = (self.same.clone(), self.different.clone());
+        same.sort_by(f32::total_cmp);
+        different.sort_by(f32::total_cmp);
+        let below = |sorted: &[f32], threshold: f32| sorted.partition_point(|a| *a < threshold);
+        let errors = |threshold: &f32| {
+            let rejected = below(&same, *threshold) as f64 / same.len() as f64;
+            (rejected, 1.0 - below(&different, *threshold) as f64 / different.len() as f64)
+        };
+        if different.is_empty() {
+            return None;
+        }
+        // Rejects grow with the threshold, and accepts shrink: the first that has more rejects is next to equal.
+        let after = same.partition_point(|threshold| errors(threshold).0 < errors(threshold).1);
+        let near = same.get(after.saturating_sub(1)..same.len().min(after + 1))?;
+        let apart = |threshold: &&f32| {
+            let (rejected, accepted) = errors(threshold);
+            (rejected - accepted).abs()
+        };
+        let threshold = near.iter().min_by(|a, b| apart(a).total_cmp(&apart(b)))?;
+        let (rejected, accepted) = errors(threshold);
+        Some((rejected.midpoint(accepted), *threshold))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trials(same: &[f32], different: &[f32]) -> Trials {
+        Trials { same: same.to_vec(), different: different.to_vec() }
+    }
+
+    #[test]
+    fn voices_that_are_far_apart_have_no_errors() {
+        let (rate, threshold) = trials(&[0.9, 0.7], &[0.1, 0.2, 0.3]).equal_error_rate().unwrap();
+        assert_eq!((rate, threshold), (0.0, 0.7));
+    }
+
+    #[test]
+    fn where_both_kinds_mix_the_rates_meet() {
+        let mixed = trials(&[0.9, 0.8, 0.35, 0.7], &[0.1, 0.2, 0.4, 0.05]);
+        let (rate, threshold) = mixed.equal_error_rate().unwrap();
+        assert!((rate - 0.125).abs() < 1e-9 || (rate - 0.25).abs() < 1e-9, "{rate} at {threshold}");
+        let errors = mixed.errors_at(0.4).unwrap();
+        assert_eq!((errors.false_accepts, errors.false_rejects), (0.25, 0.25));
+        let errors = mixed.errors_at(0.41).unwrap();
+        assert_eq!((errors.false_accepts, errors.false_rejects), (0.0, 0.25));
+    }
+
+    #[test]
+    fn voices_that_are_all_alike_are_told_apart_by_chance() {
+        let (rate, _) = trials(&[0.5; 4], &[0.5; 9]).equal_error_rate().unwrap();
+        assert!((rate - 0.5).abs() < 1e-9, "{rate}");
+    }
+
+    #[test]
+    fn without_trials_of_both_kinds_there_is_no_rate() {
+        for empty in [trials(&[], &[0.1]), trials(&[0.1], &[])] {
+            assert!(empty.equal_error_rate().is_none() && empty.errors_at(0.5).is_none());
+        }
+    }
+}

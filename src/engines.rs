@@ -1,17 +1,16 @@
 //! Embedded engines that run beside the server: those whose address the configuration refers to; and
-//! the turn detector inside it. Not for running them.
+//! the models inside it: turn detector and speaker embedder. Not for running them.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use hearken_actors::ports::TurnDetector;
+use hearken_actors::ports::{SpeakerEmbedder, TurnDetector};
 use hearken_engines::models::{self, Catalogue};
 use hearken_engines::supervise::Engine;
-use hearken_turn_detector::Worker;
 use url::Url;
 
 use crate::config::env::{PREFIX, models_dir};
@@ -107,22 +106,48 @@ fn base_args(command: &str, models_dir: &Path) -> Vec<OsString> {
 /// The catalogue does not know the model, or the system gives no thread.
 pub fn turn_detector(config: &Config) -> anyhow::Result<Option<Arc<dyn TurnDetector>>> {
     let settings = &config.turn_detection;
-    if settings.model.is_empty() {
+    let without = "silence alone ends a turn";
+    let Some(file) = model_file(config, "turn_detection.model", &settings.model, without)? else {
+        return Ok(None);
+    };
+    Ok(Some(Arc::new(hearken_turn_detector::Worker::start(file, settings.cpu_percent)?)))
+}
+
+/// Returns the speaker embedder that the configuration names; `None` without one, or where its model is not there.
+///
+/// # Errors
+/// The catalogue does not know the model, or the system gives no thread.
+pub fn speaker_embedder(config: &Config) -> anyhow::Result<Option<Arc<dyn SpeakerEmbedder>>> {
+    let settings = &config.speakers;
+    let without = "nobody is recognised by voice";
+    let Some(file) = model_file(config, "speakers.model", &settings.model, without)? else {
+        return Ok(None);
+    };
+    Ok(Some(Arc::new(hearken_speaker_embedder::Worker::start(file, settings.cpu_percent)?)))
+}
+
+/// Returns the file of a model that this key names and the server itself loads; `None` without a name, or where the
+/// model is not there, with what that means in the log.
+fn model_file(
+    config: &Config,
+    key: &'static str,
+    name: &str,
+    without: &str,
+) -> anyhow::Result<Option<PathBuf>> {
+    if name.is_empty() {
         return Ok(None);
     }
     let models_dir = models_dir(&config.embedded.models_dir, &ProcessEnv);
     let catalogue = Catalogue::built_in()?;
-    let model = catalogue.model(&settings.model).context("turn_detection.model")?;
-    if !models::is_ready(&models_dir, model) {
-        tracing::info!(
-            "silence alone ends a turn: the turn detector is not in {}; get it with `hearken models fetch {}`",
-            models_dir.display(),
-            model.name
-        );
-        return Ok(None);
+    let model = catalogue.model(name).context(key)?;
+    if models::is_ready(&models_dir, model) {
+        return Ok(Some(models::folder(&models_dir, model).join("model.onnx")));
     }
-    let file = models::folder(&models_dir, model).join("model.onnx");
-    Ok(Some(Arc::new(Worker::start(file, settings.cpu_percent)?)))
+    let (folder, name) = (models_dir.display(), &model.name);
+    tracing::info!(
+        "{without}: the model {name} is not in {folder}; get it with `hearken models fetch {name}`"
+    );
+    Ok(None)
 }
 
 fn push(args: &mut Vec<OsString>, name: &str, value: impl ToString) {

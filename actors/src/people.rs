@@ -26,6 +26,11 @@ pub const MOST_FACT_CHARS: usize = 300;
 /// Longest part of an exchange that is remembered, in characters.
 const MOST_EXCHANGE_CHARS: usize = 500;
 
+/// Samples of which a level is taken: 20 ms.
+const FRAME: usize = 320;
+/// Level, as a part of the loudest, below which nothing is said: 30 dB less.
+const QUIET: f64 = 0.03;
+
 /// Section `[speakers]`: who speaks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -162,6 +167,7 @@ impl People {
 
     /// Finds out who says this (16 kHz, mono). It is not known who if too little is said, or the model is busy.
     pub async fn identify(&self, speech: Vec<i16>) -> Speaker {
+        let speech = spoken(&speech).to_vec();
         let length = pcm::duration(speech.len(), SAMPLE_RATE_HZ);
         if length < self.0.settings.min_speech {
             return Speaker::default();
@@ -199,6 +205,7 @@ impl People {
         }
         let mut voices = Vec::new();
         for (n, recording) in recordings.into_iter().enumerate() {
+            let recording = spoken(&recording).to_vec();
             let length = pcm::duration(recording.len(), SAMPLE_RATE_HZ);
             if length < self.0.settings.min_speech {
                 return Err(PeopleError::TooShort(n + 1));
@@ -327,6 +334,16 @@ fn latest(mut speech: Vec<i16>) -> Vec<i16> {
     speech
 }
 
+/// Returns speech without what is much quieter before and after it.
+fn spoken(speech: &[i16]) -> &[i16] {
+    let levels: Vec<f64> = speech.chunks(FRAME).map(pcm::rms).collect();
+    let loudest = levels.iter().copied().fold(0.0, f64::max);
+    let is_spoken = |level: &f64| *level > loudest * QUIET;
+    let (first, last) = (levels.iter().position(is_spoken), levels.iter().rposition(is_spoken));
+    let (Some(first), Some(last)) = (first, last) else { return &[] };
+    &speech[first * FRAME..speech.len().min((last + 1) * FRAME)]
+}
+
 /// Returns how alike two voices are, 1 at most.
 fn alike(one: &[f32], other: &[f32]) -> f64 {
     let squared = |v: &[f32]| v.iter().map(|x| f64::from(*x) * f64::from(*x)).sum::<f64>();
@@ -343,4 +360,60 @@ fn mean(voices: &[Vec<f32>]) -> Vec<f32> {
         sum.iter_mut().zip(voice).for_each(|(sum, x)| *sum += x);
     }
     sum
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testkit::persons::people;
+
+    #[test]
+    fn what_is_much_quieter_around_speech_is_no_speech() {
+        let voice: Vec<i16> =
+            (0..16_000_i16).map(|n| if n % 2 == 0 { 3_000 } else { -3_000 }).collect();
+        let quiet = vec![20; 8_000];
+        let speech = [quiet.clone(), voice.clone(), quiet.clone(), voice.clone(), quiet].concat();
+        assert_eq!(spoken(&speech).len(), 16_000 * 2 + 8_000);
+        assert!(spoken(&[0; 999]).is_empty() && spoken(&[]).is_empty());
+    }
+
+    #[test]
+    fn names_are_one_line_without_the_marks_that_the_model_is_given() {
+        assert_eq!(name_of(" Anna-Lena ").unwrap(), "Anna-Lena");
+        for name in ["", "  ", "a]b", "[a", "a\nb", &"x".repeat(41)] {
+            assert!(matches!(name_of(name), Err(PeopleError::Name)), "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn recordings_of_two_voices_enrol_nobody() {
+        let (people, _, voices) = people(SpeakerSettings::default());
+        voices.hears(Some(1));
+        let one = people.0.embedder.embed(vec![0; 9]).await.unwrap();
+        voices.hears(Some(2));
+        let other = people.0.embedder.embed(vec![0; 9]).await.unwrap();
+        let voices: Vec<Voice> = [&one, &one, &other].map(|v| v.clone().into()).to_vec();
+        assert!(matches!(people.enrol("Anna", &voices).await, Err(PeopleError::NotAlike)));
+        assert!(matches!(people.enrol("Anna", &voices[..2]).await, Err(PeopleError::NotAlike)));
+        assert!(people.enrol("Anna", &[&one; 3].map(|v| v.clone().into())).await.is_ok());
+        let short = people.enrol_recordings("Ben", vec![vec![900; 8_000]; 3]).await;
+        assert!(matches!(short, Err(PeopleError::TooShort(1))));
+    }
+
+    proptest! {
+        #[test]
+        fn speech_within_speech_is_a_part_of_it(speech in proptest::collection::vec(any::<i16>(), 0..3_000)) {
+            prop_assert!(spoken(&speech).len() <= speech.len());
+        }
+
+        #[test]
+        fn any_vectors_can_be_compared(
+            a in proptest::collection::vec(any::<f32>(), 0..9), b in proptest::collection::vec(any::<f32>(), 0..9),
+        ) {
+            let score = alike(&a, &b);
+            prop_assert!(score.is_nan() || (-1.001..=1.001).contains(&score));
+        }
+    }
 }

@@ -24,6 +24,7 @@ pub fn check(config: &Config) -> Result<(), ConfigError> {
     hearing(config)?;
     turn_detection(config)?;
     speculation(config)?;
+    speakers(config)?;
     within("interruption.resume_after_ms", in_ms(config.interruption.resume_after), 0, 30_000)?;
     device(config)?;
     http(config)?;
@@ -89,6 +90,14 @@ fn turn_detection(config: &Config) -> Result<(), ConfigError> {
     within("turn_detection.unlikely_zh", t.unlikely_zh, 0.0, t.likely_zh)?;
     within("turn_detection.likely_en", t.likely_en, 0.0, 1.0)?;
     within("turn_detection.unlikely_en", t.unlikely_en, 0.0, t.likely_en)
+}
+
+/// Checks when a voice is taken for one that is known.
+fn speakers(config: &Config) -> Result<(), ConfigError> {
+    let s = &config.speakers;
+    within("speakers.threshold", s.threshold, 0.1, 0.95)?;
+    within("speakers.min_speech_ms", in_ms(s.min_speech), 500, 5_000)?;
+    within("speakers.cpu_percent", s.cpu_percent, 1, 100)
 }
 
 /// Checks the limits of answers attempted before a turn is over.

@@ -30,6 +30,7 @@ use hearken_actors::chat::ChatSettings;
 use hearken_actors::dialogue::{DialogueSettings, Phrases};
 use hearken_actors::gateway::GatewaySettings;
 use hearken_actors::interruption::InterruptionSettings;
+use hearken_actors::people::SpeakerSettings;
 use hearken_actors::settings::{DeviceSettings, HearingSettings, LaneSizes, SpeakingSettings};
 use hearken_actors::speculation::SpeculationSettings;
 use hearken_actors::turn_detection::TurnDetectionSettings;
@@ -92,6 +93,8 @@ pub struct Config {
     pub hearing: HearingSettings,
     /// When a turn is over.
     pub turn_detection: TurnDetectionSettings,
+    /// Who speaks.
+    pub speakers: SpeakerSettings,
     /// Answers attempted before a turn is over.
     pub speculation: SpeculationSettings,
     /// Voice while a reply is played.

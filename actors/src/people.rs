@@ -287,6 +287,19 @@ impl People {
         Ok(())
     }
 
+    /// Forgets all that is remembered of a person; their voice stays known.
+    ///
+    /// # Errors
+    /// There is no such person, or the store failed.
+    pub async fn forget_memories(&self, id: &PersonId) -> Result<(), PeopleError> {
+        let was_there = self.0.store.forget_memories(id).await.map_err(PeopleError::Store)?;
+        self.changed(id, |person| {
+            person.facts.clear();
+            person.exchanges.clear();
+        });
+        was_there.then_some(()).ok_or(PeopleError::Unknown)
+    }
+
     /// Deletes a person with all that is known of them, at once.
     ///
     /// # Errors

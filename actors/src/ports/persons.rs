@@ -82,6 +82,10 @@ pub trait PersonStore: Send + Sync {
         memory: &PersonMemory,
     ) -> Result<PersonOutcome, BoxError>;
 
+    /// Forgets all facts about a person and all exchanges with them, at once and for good; their voice stays known.
+    /// Returns false if there is no such person.
+    async fn forget_memories(&self, id: &PersonId) -> Result<bool, BoxError>;
+
     /// Deletes a person with all that is known of them, at once and for good. Returns false if there is no such person.
     async fn delete_person(&self, id: &PersonId) -> Result<bool, BoxError>;
 }

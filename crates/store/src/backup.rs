@@ -2,7 +2,7 @@
 //! restoring one, nor for where it is stored.
 //!
 //! ```text
-//! {"format":"hearken-store","version":1,"schema":10,"made_at":"...","tables":["devices",...]}
+//! {"format":"hearken-store","version":1,"schema":11,"made_at":"...","tables":["devices",...]}
 //! {"table":"devices","row":{"device_id":"...","bound":1,...}}       one line a row
 //! {"end":{"devices":1,...}}                                         rows of each table
 //! ```

@@ -1,5 +1,7 @@
 //! Consistency check of the store. Changes nothing.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use futures_util::TryStreamExt as _;
 use hearken_proto::chat::{ChatStatus, Message};
 use serde_json::Value;
@@ -7,7 +9,7 @@ use sqlx::any::AnyRow;
 use sqlx::{AssertSqlSafe, Row as _};
 
 use super::backup::{BackupError, Progress, RowCounts};
-use super::sql::{Dialect, SqlStore, StoreTransaction};
+use super::sql::{Dialect, SqlStore, StoreTransaction, persons};
 use super::tables::{Column, Kind, TABLES, Table};
 
 /// Most faults that are listed. Further ones are counted only.
@@ -41,7 +43,7 @@ impl CheckReport {
 
 /// Tables whose rows belong to rows of another table: child, parent, and the column that refers to
 /// the parent.
-const BELONGS: [(&str, &str, &str); 7] = [
+const BELONGS: [(&str, &str, &str); 9] = [
     ("chat_people", "chat_sessions", "session_id"),
     ("chat_messages", "chat_sessions", "session_id"),
     ("chat_turns", "chat_sessions", "session_id"),
@@ -49,6 +51,8 @@ const BELONGS: [(&str, &str, &str); 7] = [
     ("chat_snapshot_messages", "chat_snapshots", "snapshot_id"),
     ("chat_snapshot_turns", "chat_snapshots", "snapshot_id"),
     ("chat_pending_events", "chat_sessions", "session_id"),
+    ("person_voices", "persons", "person_id"),
+    ("person_memories", "persons", "person_id"),
 ];
 
 /// Tables whose messages are numbered without gaps: owner table, message table, and the key of
@@ -129,6 +133,9 @@ fn look_at(table: &Table, column: &Column, row: &AnyRow) -> Result<(), String> {
         (Kind::Json, Value::String(text)) if matches!(column.name, "players" | "tools_off") => {
             serde_json::from_str::<Vec<String>>(text).map(drop).map_err(no_json)
         }
+        (Kind::Json, Value::String(text)) if column.name == "memory" => {
+            persons::memory(text).map(drop).map_err(no_json)
+        }
         (Kind::Json, Value::String(text)) => {
             serde_json::from_str::<serde::de::IgnoredAny>(text).map(drop).map_err(no_json)
         }
@@ -136,6 +143,10 @@ fn look_at(table: &Table, column: &Column, row: &AnyRow) -> Result<(), String> {
             if (table.name, column.name) == ("chat_sessions", "status") =>
         {
             ChatStatus::from_word(text).map(drop).ok_or_else(|| format!("is no state: {text}"))
+        }
+        (Kind::Bytes, Value::String(text)) if column.name == "voice" => {
+            let voice = STANDARD.decode(text).ok().and_then(|bytes| persons::voice(&bytes));
+            voice.map(drop).ok_or_else(|| "is no voice".into())
         }
         (Kind::Number, Value::Number(ms)) if column.name.ends_with("_ms") => {
             let time = ms.as_i64().map(jiff::Timestamp::from_millisecond);

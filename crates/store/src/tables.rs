@@ -48,12 +48,16 @@ const fn number(name: &'static str) -> Column {
     Column { name, kind: Kind::Number, nullable: false }
 }
 
+const fn bytes(name: &'static str) -> Column {
+    Column { name, kind: Kind::Bytes, nullable: false }
+}
+
 const fn maybe(column: Column) -> Column {
     Column { nullable: true, ..column }
 }
 
 /// All tables of the store.
-pub(super) const TABLES: [Table; 18] = [
+pub(super) const TABLES: [Table; 21] = [
     Table {
         name: "devices",
         columns: &[
@@ -93,10 +97,7 @@ pub(super) const TABLES: [Table; 18] = [
     },
     Table {
         name: "provisioning",
-        columns: &[
-            text("serial_number"),
-            Column { name: "hmac_key", kind: Kind::Bytes, nullable: false },
-        ],
+        columns: &[text("serial_number"), bytes("hmac_key")],
         key: "serial_number",
     },
     Table {
@@ -205,6 +206,18 @@ pub(super) const TABLES: [Table; 18] = [
             text("address"),
         ],
         key: "session_id",
+    },
+    // Of these three, too, the numbers are given anew.
+    Table {
+        name: "persons",
+        columns: &[text("person_id"), text("name"), number("created_ms")],
+        key: "number",
+    },
+    Table { name: "person_voices", columns: &[text("person_id"), bytes("voice")], key: "number" },
+    Table {
+        name: "person_memories",
+        columns: &[text("person_id"), text("kind"), json("memory")],
+        key: "number",
     },
     Table { name: "settings", columns: &[text("name"), json("value")], key: "name" },
     Table {

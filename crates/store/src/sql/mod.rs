@@ -14,6 +14,7 @@ mod location;
 pub(super) mod migrations;
 mod museum;
 mod pending_events;
+pub(super) mod persons;
 mod requests;
 mod revocations;
 mod sessions;
@@ -289,6 +290,15 @@ impl StoreTransaction {
         Ok(self.transaction.commit().await?)
     }
 
+    /// Lets a SQLite file overwrite what this transaction deletes. This needs room on the disk, so
+    /// that other deletions, which make room, do without it.
+    async fn overwrite(&mut self, dialect: Dialect) -> Result<(), StoreError> {
+        if dialect == Dialect::Sqlite {
+            sqlx::raw_sql("PRAGMA secure_delete = ON").execute(&mut *self.transaction).await?;
+        }
+        Ok(())
+    }
+
     async fn rollback(self) -> Result<(), StoreError> {
         Ok(self.transaction.rollback().await?)
     }
@@ -317,10 +327,11 @@ async fn answers(connection: &mut AnyConnection) -> sqlx::Result<bool> {
 
 /// Checks that a connection to a file can begin another transaction; if not, the pool replaces it.
 /// SQLite itself rolls back what it cannot write, as on a full disk: then the driver's own rollback
-/// fails, and it takes the transaction for unfinished.
+/// fails, and it takes the transaction for unfinished. Ends what [`StoreTransaction::overwrite`]
+/// began.
 async fn has_no_transaction(connection: &mut AnyConnection) -> sqlx::Result<bool> {
     // Comes after a rollback that waits.
-    connection.ping().await?;
+    sqlx::raw_sql("PRAGMA secure_delete = OFF").execute(&mut *connection).await?;
     Ok(!connection.is_in_transaction())
 }
 

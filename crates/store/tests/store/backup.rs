@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use hearken_actors::ports::{ChatStore, KeptSession, KeptTurn, SessionStore as _, StoreOutcome};
+use hearken_actors::ports::{
+    ChatStore, KeptSession, KeptTurn, PersonStore as _, SessionStore as _, StoreOutcome,
+};
 use hearken_base::Secret;
 use hearken_proto::chat::{ChatStatus, Role, Snapshot};
 use hearken_proto::ids::{DeviceId, SessionId};
@@ -18,7 +20,7 @@ use sqlx::AssertSqlSafe;
 use sqlx::any::AnyPoolOptions;
 
 use super::settings::entry;
-use super::{HOUR, museum, on_every_store, open, pending_events};
+use super::{HOUR, museum, on_every_store, open, pending_events, persons};
 
 on_every_store!(
     a_backup_comes_back_as_it_was,
@@ -75,6 +77,7 @@ async fn fill(store: &SqlStore) {
     let change = [("llm.model".to_owned(), Some(json!("m\u{0}")))];
     store.change(&change, &entry("config", json!({"n": 1.5}))).await.unwrap();
     store.note(&entry("login", json!(null))).await.unwrap();
+    store.add_person(&persons::person("p1", "名 o'Neil")).await.unwrap();
     talk(store).await;
 }
 
@@ -139,7 +142,7 @@ async fn a_backup_comes_back_as_it_was(place: Arc<Place>) {
         on(other, |other| async move {
             let other = open(&other);
             let rows = restore(&other, &first, false).await.unwrap();
-            assert_eq!(rows, 238);
+            assert_eq!(rows, 242);
             let again = backup(&other).await;
             assert_eq!(String::from_utf8(again).unwrap(), String::from_utf8(first).unwrap());
             assert_eq!(faults(&other).await, [""; 0]);
@@ -203,15 +206,15 @@ fn spoiled(backup: &str) -> Vec<(String, &'static str)> {
         ("{}\n".into(), "line 1: this is no backup"),
         (changed("\"version\":1", "\"version\":2"), "line 1: the backup's format has version 2"),
         (
-            changed("\"schema\":10", "\"schema\":11"),
-            "line 1: the backup is of a store of version 11",
+            changed("\"schema\":11", "\"schema\":12"),
+            "line 1: the backup is of a store of version 12",
         ),
         (changed("\"audit\"", "\"other\""), "line 1: there is no table `other`"),
-        (without("\"end\""), "line 239: the file ends too early"),
-        (backup[..backup.len() - 1].into(), "line 240: the line has no end"),
+        (without("\"end\""), "line 243: the file ends too early"),
+        (backup[..backup.len() - 1].into(), "line 244: the line has no end"),
         (backup[..backup.len() / 2].into(), "the line has no end"),
         (without("\"table\":\"audit\""), "rows are missing"),
-        (format!("{backup}{{}}\n"), "line 241: there is something after the end"),
+        (format!("{backup}{{}}\n"), "line 245: there is something after the end"),
         (
             changed("\"bound\":1", "\"bound\":\"1\""),
             "`bound` of a row of `devices` must be a whole number",
@@ -309,13 +312,21 @@ async fn a_check_finds_what_does_not_fit(place: Arc<Place>) {
             "UPDATE chat_snapshots SET message_count = 4",
             "snap should have 4 messages and has 3, the last of number 3",
         ),
+        (
+            "UPDATE person_memories SET memory = '{\"dream\":\"x\"}' WHERE kind = 'fact'",
+            "person_memories, the row of \"p1\": memory is not the JSON",
+        ),
+        (
+            "UPDATE person_voices SET voice = SUBSTR(voice, 1, 3)",
+            "person_voices, the row of \"p1\": voice is no voice",
+        ),
     ] {
         let changed = sqlx::query(AssertSqlSafe(damage)).execute(&pool).await.unwrap();
         assert_eq!(changed.rows_affected(), 1, "{damage}");
         let found = faults(&store).await;
         assert!(found.iter().any(|fault| fault.contains(wanted)), "{wanted}: {found:?}");
     }
-    assert_eq!(faults(&store).await.len(), 7, "and nothing else");
+    assert_eq!(faults(&store).await.len(), 9, "and nothing else");
     if place.url.starts_with("sqlite") {
         sqlx::raw_sql("PRAGMA foreign_keys = OFF").execute(&pool).await.unwrap();
         let damage = "DELETE FROM chat_sessions WHERE session_id = 's2'";
@@ -336,7 +347,7 @@ async fn a_store_that_is_not_there_is_not_backed_up(place: Arc<Place>) {
     assert!(!place.folder.path().join("new").exists(), "looking makes nothing");
     assert_eq!(store.version().await.unwrap(), None);
     store.bring_up_to_date().await.unwrap();
-    assert_eq!(store.version().await.unwrap(), Some(10));
+    assert_eq!(store.version().await.unwrap(), Some(11));
     assert_eq!(backup(&store).await.iter().filter(|b| **b == b'\n').count(), 2);
 }
 

@@ -20,6 +20,7 @@ mod museum;
 mod name_resolution;
 mod old_store;
 mod pending_events;
+mod persons;
 mod power_loss;
 mod requests;
 mod sessions;

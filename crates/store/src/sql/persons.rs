@@ -1,0 +1,322 @@
+//! SQL of people whose voices are known. Not for recognising them.
+//!
+//! What is deleted is gone at once from a SQLite file and the files beside it: it is overwritten,
+//! and deleting a person empties the write-ahead log. A PostgreSQL
+//! server shows deleted rows to nobody, and overwrites them when it needs their place; its log and
+//! its backups keep them for as long as it was told to.
+
+use async_trait::async_trait;
+use hearken_actors::ports::persons::{MOST_EXCHANGES, MOST_FACTS, MOST_PERSONS, MOST_VOICES};
+use hearken_actors::ports::{
+    BoxError, Exchange, Person, PersonId, PersonMemory, PersonOutcome, PersonStore,
+};
+use hearken_actors::wall_clock;
+use serde::{Deserialize, Serialize};
+use sqlx::Row as _;
+
+use super::{Dialect, SqlStore, StoreTransaction, in_time_for_ports, text, unusable};
+use crate::StoreError;
+
+/// Memory as stored.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+enum Stored {
+    Fact(String),
+    Exchange { said: String, answered: String },
+}
+
+/// Reads a stored memory.
+pub(crate) fn memory(json: &str) -> Result<PersonMemory, serde_json::Error> {
+    Ok(match serde_json::from_str(json)? {
+        Stored::Fact(fact) => PersonMemory::Fact(fact),
+        Stored::Exchange { said, answered } => PersonMemory::Exchange(Exchange { said, answered }),
+    })
+}
+
+/// Reads a stored voice; none if it is not made of whole numbers.
+pub(crate) fn voice(bytes: &[u8]) -> Option<Vec<f32>> {
+    let (numbers, rest) = bytes.as_chunks();
+    rest.is_empty().then(|| numbers.iter().map(|number| f32::from_le_bytes(*number)).collect())
+}
+
+/// Returns the kind of a memory, the most that are stored of it, and the memory as stored.
+fn stored(memory: &PersonMemory) -> Result<(&'static str, i64, String), StoreError> {
+    let (kind, most, stored) = match memory {
+        PersonMemory::Fact(fact) => ("fact", MOST_FACTS, Stored::Fact(fact.clone())),
+        PersonMemory::Exchange(Exchange { said, answered }) => {
+            let stored = Stored::Exchange { said: said.clone(), answered: answered.clone() };
+            ("exchange", MOST_EXCHANGES, stored)
+        }
+    };
+    Ok((kind, number(most), serde_json::to_string(&stored).map_err(unusable)?))
+}
+
+fn number(count: usize) -> i64 {
+    count.try_into().unwrap_or(i64::MAX)
+}
+
+#[async_trait]
+impl PersonStore for SqlStore {
+    async fn persons(&self) -> Result<Vec<Person>, BoxError> {
+        in_time_for_ports(self.all_persons()).await
+    }
+
+    async fn add_person(&self, person: &Person) -> Result<PersonOutcome, BoxError> {
+        in_time_for_ports(self.insert_person(person)).await
+    }
+
+    async fn rename_person(&self, id: &PersonId, name: &str) -> Result<PersonOutcome, BoxError> {
+        in_time_for_ports(async {
+            let (id, name) = (text(&id.0), text(name));
+            let mut work = self.begin_with_persons(true).await?;
+            let others = sqlx::query_scalar::<_, i64>(
+                "SELECT COUNT(*) FROM persons WHERE name = $2 AND person_id <> $1",
+            )
+            .bind(&id)
+            .bind(&name)
+            .fetch_one(&mut *work)
+            .await?;
+            let sql = "UPDATE persons SET name = $2 WHERE person_id = $1 AND $3 = 0";
+            let renamed =
+                sqlx::query(sql).bind(&id).bind(&name).bind(others).execute(&mut *work).await?;
+            work.commit().await?;
+            Ok(match (renamed.rows_affected(), others) {
+                (0, 0) => PersonOutcome::Unknown,
+                (0, _) => PersonOutcome::NameTaken,
+                _ => PersonOutcome::Done,
+            })
+        })
+        .await
+    }
+
+    async fn add_voice(&self, id: &PersonId, voice: &[f32]) -> Result<PersonOutcome, BoxError> {
+        in_time_for_ports(async {
+            let id = text(&id.0);
+            let mut work = self.begin_with_persons(false).await?;
+            if !self.hold_person(&mut work, &id).await? {
+                work.rollback().await?;
+                return Ok(PersonOutcome::Unknown);
+            }
+            insert_voice(&mut work, &id, voice).await?;
+            work.commit().await?;
+            Ok(PersonOutcome::Done)
+        })
+        .await
+    }
+
+    async fn remember(
+        &self,
+        id: &PersonId,
+        memory: &PersonMemory,
+    ) -> Result<PersonOutcome, BoxError> {
+        in_time_for_ports(async {
+            let id = text(&id.0);
+            let mut work = self.begin_with_persons(false).await?;
+            if !self.hold_person(&mut work, &id).await? {
+                work.rollback().await?;
+                return Ok(PersonOutcome::Unknown);
+            }
+            insert_memory(&mut work, &id, memory).await?;
+            work.commit().await?;
+            Ok(PersonOutcome::Done)
+        })
+        .await
+    }
+
+    async fn forget_memories(&self, id: &PersonId) -> Result<bool, BoxError> {
+        in_time_for_ports(async {
+            let id = text(&id.0);
+            let mut work = self.begin_with_persons(false).await?;
+            let known = self.hold_person(&mut work, &id).await?;
+            sqlx::query("DELETE FROM person_memories WHERE person_id = $1")
+                .bind(&id)
+                .execute(&mut *work)
+                .await?;
+            work.commit().await?;
+            self.empty_log().await;
+            Ok(known)
+        })
+        .await
+    }
+
+    async fn delete_person(&self, id: &PersonId) -> Result<bool, BoxError> {
+        in_time_for_ports(async {
+            let mut work = self.begin_with_persons(false).await?;
+            // With their voices and memories, which refer to them.
+            let deleted = sqlx::query("DELETE FROM persons WHERE person_id = $1")
+                .bind(text(&id.0))
+                .execute(&mut *work)
+                .await?;
+            work.commit().await?;
+            self.empty_log().await;
+            Ok(deleted.rows_affected() > 0)
+        })
+        .await
+    }
+}
+
+impl SqlStore {
+    async fn all_persons(&self) -> Result<Vec<Person>, StoreError> {
+        self.pool().await?;
+        let mut work = self.begin_reading().await?;
+        let sql = "SELECT person_id, name FROM persons ORDER BY number";
+        let mut all = Vec::new();
+        for row in sqlx::query(sql).fetch_all(&mut *work).await? {
+            all.push(Person {
+                id: PersonId(row.try_get("person_id")?),
+                name: row.try_get("name")?,
+                voices: Vec::new(),
+                facts: Vec::new(),
+                exchanges: Vec::new(),
+            });
+        }
+        let sql = "SELECT person_id, voice FROM person_voices ORDER BY number";
+        for row in sqlx::query(sql).fetch_all(&mut *work).await? {
+            let (id, bytes): (String, Vec<u8>) = (row.try_get("person_id")?, row.try_get("voice")?);
+            let voice = voice(&bytes).ok_or_else(|| unusable("a voice that cannot be read"))?;
+            if let Some(person) = all.iter_mut().find(|person| person.id.0 == id) {
+                person.voices.push(voice);
+            }
+        }
+        let sql = "SELECT person_id, memory FROM person_memories ORDER BY number";
+        for row in sqlx::query(sql).fetch_all(&mut *work).await? {
+            let (id, json): (String, String) = (row.try_get("person_id")?, row.try_get("memory")?);
+            let memory = memory(&json).map_err(unusable)?;
+            match (all.iter_mut().find(|person| person.id.0 == id), memory) {
+                (Some(person), PersonMemory::Fact(fact)) => person.facts.push(fact),
+                (Some(person), PersonMemory::Exchange(exchange)) => person.exchanges.push(exchange),
+                (None, _) => {}
+            }
+        }
+        work.rollback().await?;
+        Ok(all)
+    }
+
+    async fn insert_person(&self, person: &Person) -> Result<PersonOutcome, StoreError> {
+        let (id, name) = (text(&person.id.0), text(&person.name));
+        let mut work = self.begin_with_persons(true).await?;
+        let known = sqlx::query(
+            "SELECT COUNT(*) AS persons, COUNT(CASE WHEN name = $1 THEN 1 END) AS same \
+             FROM persons",
+        )
+        .bind(&name)
+        .fetch_one(&mut *work)
+        .await?;
+        let refused = if known.try_get::<i64, _>("same")? > 0 {
+            Some(PersonOutcome::NameTaken)
+        } else if known.try_get::<i64, _>("persons")? >= number(MOST_PERSONS) {
+            Some(PersonOutcome::TooMany)
+        } else {
+            None
+        };
+        if let Some(refused) = refused {
+            work.rollback().await?;
+            return Ok(refused);
+        }
+        sqlx::query("INSERT INTO persons (person_id, name, created_ms) VALUES ($1, $2, $3)")
+            .bind(&id)
+            .bind(&name)
+            .bind(wall_clock::now().as_millisecond())
+            .execute(&mut *work)
+            .await?;
+        for voice in &person.voices {
+            insert_voice(&mut work, &id, voice).await?;
+        }
+        let facts = person.facts.iter().cloned().map(PersonMemory::Fact);
+        let exchanges = person.exchanges.iter().cloned().map(PersonMemory::Exchange);
+        for memory in facts.chain(exchanges) {
+            insert_memory(&mut work, &id, &memory).await?;
+        }
+        work.commit().await?;
+        Ok(PersonOutcome::Done)
+    }
+
+    /// Begins a transaction that overwrites what it deletes. If it is alone, nobody else adds or
+    /// renames a person until it ends.
+    async fn begin_with_persons(&self, alone: bool) -> Result<StoreTransaction, StoreError> {
+        let mut work = match alone {
+            true => self.begin_alone(["persons"].into_iter()).await?,
+            false => self.begin().await?,
+        };
+        work.overwrite(self.dialect()).await?;
+        Ok(work)
+    }
+
+    /// Keeps others from changing or deleting a person until the transaction ends. Returns false if
+    /// there is no such person.
+    async fn hold_person(&self, work: &mut StoreTransaction, id: &str) -> Result<bool, StoreError> {
+        let sql = match self.dialect() {
+            Dialect::Sqlite => "SELECT name FROM persons WHERE person_id = $1",
+            Dialect::Postgres => "SELECT name FROM persons WHERE person_id = $1 FOR NO KEY UPDATE",
+        };
+        Ok(sqlx::query(sql).bind(id).fetch_optional(&mut **work).await?.is_some())
+    }
+
+    /// Empties the write-ahead log of a file, which holds what was deleted. A long read, such as a
+    /// backup, prevents it: then the log is overwritten after that.
+    async fn empty_log(&self) {
+        if self.dialect() == Dialect::Postgres {
+            return;
+        }
+        let busy = async {
+            let writer = self.writer().await?;
+            let emptied =
+                sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").fetch_one(writer.pool).await?;
+            Ok::<_, StoreError>(emptied.try_get::<i64, _>("busy")? != 0)
+        };
+        match busy.await {
+            Ok(false) => {}
+            Ok(true) => tracing::warn!("the store is being read: its log is emptied later"),
+            Err(error) => tracing::warn!(%error, "cannot empty the log of the store"),
+        }
+    }
+}
+
+/// Adds a voice, and deletes the oldest beyond the limit.
+async fn insert_voice(
+    work: &mut StoreTransaction,
+    id: &str,
+    voice: &[f32],
+) -> Result<(), StoreError> {
+    let bytes: Vec<u8> = voice.iter().flat_map(|number| number.to_le_bytes()).collect();
+    sqlx::query("INSERT INTO person_voices (person_id, voice) VALUES ($1, $2)")
+        .bind(id)
+        .bind(bytes)
+        .execute(&mut **work)
+        .await?;
+    sqlx::query(
+        "DELETE FROM person_voices WHERE person_id = $1 AND number <= (SELECT number \
+         FROM person_voices WHERE person_id = $1 ORDER BY number DESC LIMIT 1 OFFSET $2)",
+    )
+    .bind(id)
+    .bind(number(MOST_VOICES))
+    .execute(&mut **work)
+    .await?;
+    Ok(())
+}
+
+/// Adds a memory, and deletes the oldest of its kind beyond the limit.
+async fn insert_memory(
+    work: &mut StoreTransaction,
+    id: &str,
+    memory: &PersonMemory,
+) -> Result<(), StoreError> {
+    let (kind, most, json) = stored(memory)?;
+    sqlx::query("INSERT INTO person_memories (person_id, kind, memory) VALUES ($1, $2, $3)")
+        .bind(id)
+        .bind(kind)
+        .bind(json)
+        .execute(&mut **work)
+        .await?;
+    sqlx::query(
+        "DELETE FROM person_memories WHERE person_id = $1 AND kind = $2 AND number <= \
+         (SELECT number FROM person_memories WHERE person_id = $1 AND kind = $2 \
+         ORDER BY number DESC LIMIT 1 OFFSET $3)",
+    )
+    .bind(id)
+    .bind(kind)
+    .bind(most)
+    .execute(&mut **work)
+    .await?;
+    Ok(())
+}

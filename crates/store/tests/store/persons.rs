@@ -1,0 +1,272 @@
+//! What every store promises of people whose voices are known, and what a file keeps of one who was deleted.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use hearken_actors::ports::persons::{MOST_EXCHANGES, MOST_FACTS, MOST_PERSONS, MOST_VOICES};
+use hearken_actors::ports::{
+    Exchange, Person, PersonId, PersonMemory, PersonOutcome, PersonStore as _,
+};
+use hearken_store::SqlStore;
+use hearken_test_support::places::Place;
+use serde_json::json;
+
+use super::backup::restore;
+use super::devices::backup_of;
+use super::{on_every_store, open};
+
+on_every_store!(
+    people_are_kept_renamed_and_deleted,
+    only_so_much_is_kept_of_a_person,
+    memories_are_forgotten_and_voices_stay,
+    instances_that_act_at_once_agree,
+    a_person_who_is_deleted_meanwhile_is_remembered_by_nobody,
+);
+
+pub(super) fn person(id: &str, name: &str) -> Person {
+    Person {
+        id: PersonId(id.into()),
+        name: name.into(),
+        voices: vec![vec![0.25, -1.0, f32::MIN_POSITIVE]],
+        facts: vec!["likes 茶 \u{0} and \"tea\"".into()],
+        exchanges: vec![exchange(0)],
+    }
+}
+
+fn id(person: &str) -> PersonId {
+    PersonId(person.into())
+}
+
+fn exchange(number: usize) -> Exchange {
+    Exchange { said: format!("question {number}"), answered: format!("回答 {number}") }
+}
+
+async fn people_are_kept_renamed_and_deleted(place: Arc<Place>) {
+    let store = open(&place);
+    assert_eq!(store.persons().await.unwrap(), []);
+    let (zoe, ann) = (person("z", "Zoë"), person("a", "'; DROP TABLE persons; --"));
+    for person in [&zoe, &ann] {
+        assert_eq!(store.add_person(person).await.unwrap(), PersonOutcome::Done);
+    }
+    assert_eq!(store.persons().await.unwrap(), [zoe.clone(), ann.clone()], "in their order");
+    let store = open_again(&place, store).await;
+    assert_eq!(store.persons().await.unwrap().len(), 2);
+    let same = Person { id: id("y"), ..zoe.clone() };
+    assert_eq!(store.add_person(&same).await.unwrap(), PersonOutcome::NameTaken);
+    let rename = async |of: &str, name| store.rename_person(&id(of), name).await.unwrap();
+    assert_eq!(rename("a", "Zoë").await, PersonOutcome::NameTaken);
+    assert_eq!(rename("nobody", "Zoë").await, PersonOutcome::NameTaken);
+    assert_eq!(rename("nobody", "Eve").await, PersonOutcome::Unknown);
+    assert_eq!(rename("a", "小安").await, PersonOutcome::Done);
+    assert_eq!(rename("a", "小安").await, PersonOutcome::Done, "it is theirs");
+    let ann = Person { name: "小安".into(), ..ann };
+    assert_eq!(store.persons().await.unwrap(), [zoe, ann.clone()]);
+    assert!(store.delete_person(&id("z")).await.unwrap());
+    assert!(!store.delete_person(&id("z")).await.unwrap());
+    assert_eq!(store.persons().await.unwrap(), [ann]);
+    let unknown = PersonOutcome::Unknown;
+    assert_eq!(store.add_voice(&id("z"), &[1.0]).await.unwrap(), unknown);
+    assert_eq!(store.remember(&id("z"), &fact(1)).await.unwrap(), unknown);
+    assert!(!store.forget_memories(&id("z")).await.unwrap());
+}
+
+/// Opens a place once more, as a server does that starts again.
+async fn open_again(place: &Place, store: SqlStore) -> SqlStore {
+    if !place.is_shared() {
+        return store;
+    }
+    store.shut().await;
+    open(place)
+}
+
+fn fact(number: usize) -> PersonMemory {
+    PersonMemory::Fact(format!("fact {number}"))
+}
+
+async fn only_so_much_is_kept_of_a_person(place: Arc<Place>) {
+    let store = open(&place);
+    for name in ["a", "b"] {
+        store.add_person(&person(name, name)).await.unwrap();
+    }
+    for number in 0..=MOST_VOICES.max(MOST_FACTS).max(MOST_EXCHANGES) {
+        #[allow(clippy::cast_precision_loss, reason = "a small number")]
+        let voice = [number as f32];
+        let outcomes = [
+            store.add_voice(&id("a"), &voice).await.unwrap(),
+            store.remember(&id("a"), &fact(number)).await.unwrap(),
+            store.remember(&id("a"), &PersonMemory::Exchange(exchange(number))).await.unwrap(),
+        ];
+        assert_eq!(outcomes, [PersonOutcome::Done; 3]);
+    }
+    let all = store.persons().await.unwrap();
+    assert_eq!(all[1], person("b", "b"), "nothing of others is dropped");
+    let one = &all[0];
+    let counts = (one.voices.len(), one.facts.len(), one.exchanges.len());
+    assert_eq!(counts, (MOST_VOICES, MOST_FACTS, MOST_EXCHANGES));
+    assert_eq!((one.facts[0].as_str(), one.facts[MOST_FACTS - 1].as_str()), ("fact 1", "fact 50"));
+    assert_eq!(one.exchanges[0], exchange(51 - MOST_EXCHANGES));
+    assert_eq!(one.voices[MOST_VOICES - 1], [50.0]);
+    // Who comes with more than that loses the oldest of it, too.
+    let facts: Vec<String> = (0..MOST_FACTS + 2).map(|number| number.to_string()).collect();
+    store.add_person(&Person { facts, ..person("c", "c") }).await.unwrap();
+    assert_eq!(store.persons().await.unwrap()[2].facts[0], "2");
+}
+
+async fn memories_are_forgotten_and_voices_stay(place: Arc<Place>) {
+    let store = open(&place);
+    for name in ["a", "b"] {
+        store.add_person(&person(name, name)).await.unwrap();
+    }
+    assert!(store.forget_memories(&id("a")).await.unwrap());
+    assert!(store.forget_memories(&id("a")).await.unwrap(), "they are still known");
+    let forgotten = Person { facts: Vec::new(), exchanges: Vec::new(), ..person("a", "a") };
+    assert_eq!(store.persons().await.unwrap(), [forgotten, person("b", "b")]);
+}
+
+async fn instances_that_act_at_once_agree(place: Arc<Place>) {
+    if !place.is_shared() {
+        return;
+    }
+    let stores = [open(&place), open(&place)];
+    let row =
+        |n: usize| json!({"person_id": format!("p{n}"), "name": format!("n{n}"), "created_ms": n});
+    let rows = (0..MOST_PERSONS - 2).map(row);
+    restore(&stores[0], backup_of("persons", rows).as_bytes(), false).await.unwrap();
+    let count = |outcomes: &[PersonOutcome], wanted| {
+        outcomes.iter().filter(|outcome| **outcome == wanted).count()
+    };
+    let add = async |named: fn(usize) -> String| {
+        let adding = (0..8).map(|n| {
+            let store = &stores[n % 2];
+            let new = person(&format!("{}-{n}", named(n)), &named(n));
+            async move { store.add_person(&new).await.unwrap() }
+        });
+        join_all(adding).await
+    };
+    let outcomes = add(|_| "same".into()).await;
+    let (done, taken) = (PersonOutcome::Done, PersonOutcome::NameTaken);
+    assert_eq!((count(&outcomes, done), count(&outcomes, taken)), (1, 7), "{outcomes:?}");
+    let outcomes = add(|n| format!("other {n}")).await;
+    let full = PersonOutcome::TooMany;
+    assert_eq!((count(&outcomes, done), count(&outcomes, full)), (1, 7), "{outcomes:?}");
+    let renaming = (0..8).map(|n| {
+        let store = &stores[n % 2];
+        async move { store.rename_person(&id(&format!("p{n}")), "one").await.unwrap() }
+    });
+    let outcomes = join_all(renaming).await;
+    assert_eq!((count(&outcomes, done), count(&outcomes, taken)), (1, 7), "{outcomes:?}");
+    assert_eq!(stores[1].persons().await.unwrap().len(), MOST_PERSONS);
+}
+
+async fn a_person_who_is_deleted_meanwhile_is_remembered_by_nobody(place: Arc<Place>) {
+    if !place.is_shared() {
+        return;
+    }
+    let stores = [open(&place), open(&place)];
+    for round in 0..5 {
+        let known = id(&round.to_string());
+        stores[0].add_person(&person(&known.0, &known.0)).await.unwrap();
+        let remembering = (0..6).map(|n| {
+            let (store, known) = (&stores[n % 2], &known);
+            async move { store.remember(known, &fact(n)).await.unwrap() }
+        });
+        let (deleted, outcomes) =
+            tokio::join!(stores[1].delete_person(&known), join_all(remembering));
+        assert!(deleted.unwrap());
+        let fit = |outcome| matches!(outcome, PersonOutcome::Done | PersonOutcome::Unknown);
+        assert!(outcomes.into_iter().all(fit));
+    }
+    let report = stores[0].check(&mut |_, _| ()).await.unwrap();
+    let left = ["persons", "person_voices", "person_memories"].map(|table| report.rows[table]);
+    assert_eq!((left, report.faults), ([0; 3], vec![]));
+}
+
+/// Whether these bytes are anywhere in the files of a store.
+fn is_in_files(folder: &Path, bytes: &[u8]) -> bool {
+    let files = std::fs::read_dir(folder).unwrap();
+    let mut contents = files.map(|file| std::fs::read(file.unwrap().path()).unwrap());
+    contents.any(|content| content.windows(bytes.len()).any(|window| window == bytes))
+}
+
+/// A name, facts, words and a voice that are found nowhere else.
+fn traces(number: u8) -> (Person, Vec<Vec<u8>>) {
+    let voice: Vec<f32> = (1..=192_u8).map(|n| f32::from(n) / f32::from(number + 3)).collect();
+    let words = |what: &str| format!("{what} of Rumpelstiltskin, who is number {number}.");
+    let person = Person {
+        id: PersonId(uuid::Uuid::new_v4().to_string()),
+        name: words("name"),
+        voices: vec![voice.clone(); 3],
+        facts: (0..MOST_FACTS).map(|n| words(&format!("fact {n}"))).collect(),
+        exchanges: vec![Exchange { said: words("said"), answered: words("answered") }; 5],
+    };
+    let voice = voice.iter().flat_map(|number| number.to_le_bytes()).collect();
+    let words =
+        ["name", "fact 0", "fact 49", "said", "answered"].map(|what| words(what).into_bytes());
+    (person, words.into_iter().chain([voice]).collect())
+}
+
+/// Every second one of many is deleted, so that pages are split, merged and used again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_of_a_deleted_person_stays_in_the_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SqlStore::file(&folder.path().join("hearken.db")).unwrap();
+    let people: Vec<_> = (0..40).map(traces).collect();
+    for (person, _) in &people {
+        assert_eq!(store.add_person(person).await.unwrap(), PersonOutcome::Done);
+    }
+    let found = |number: usize| {
+        people[number].1.iter().filter(|bytes| is_in_files(folder.path(), bytes)).count()
+    };
+    let all = || (0..people.len()).map(found).collect::<Vec<_>>();
+    assert_eq!(all(), [6; 40], "the search finds what is there");
+    for (number, (person, _)) in people.iter().enumerate() {
+        let id = &person.id;
+        for more in 0..4 {
+            store.remember(id, &fact(more)).await.unwrap();
+        }
+        match number % 4 {
+            0 => assert!(store.delete_person(id).await.unwrap()),
+            1 => assert!(store.forget_memories(id).await.unwrap()),
+            2 => assert_eq!(store.rename_person(id, &id.0).await.unwrap(), PersonOutcome::Done),
+            _ => {}
+        }
+    }
+    assert!(store.delete_person(&people[2].0.id).await.unwrap());
+    // Of the others, the oldest facts were dropped.
+    let wanted = |number: usize| match number {
+        2 => 0,
+        _ => [0, 2, 4, 5][number % 4],
+    };
+    let wanted: Vec<_> = (0..people.len()).map(wanted).collect();
+    assert_eq!(all(), wanted);
+    assert_eq!(store.persons().await.unwrap().len(), 29);
+    store.shut().await;
+    assert_eq!(all(), wanted, "and after the last connection is closed");
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig {
+        cases: 24, failure_persistence: None, ..Default::default()
+    })]
+
+    #[test]
+    fn whatever_is_known_comes_back(
+        name in "\\PC{1,40}",
+        facts in proptest::collection::vec(".{0,40}", 0..4),
+        numbers in proptest::collection::vec(proptest::num::f32::ANY, 0..9),
+    ) {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(async {
+            let store = SqlStore::at("sqlite::memory:").unwrap();
+            let known = Person { facts, voices: vec![numbers], ..person("p", &name) };
+            store.add_person(&known).await.unwrap();
+            let read = store.persons().await.unwrap().remove(0);
+            let bits = |person: &Person| -> Vec<u32> {
+                person.voices[0].iter().map(|number| number.to_bits()).collect()
+            };
+            assert_eq!((bits(&read), read.facts), (bits(&known), known.facts));
+            assert_eq!((read.name, read.exchanges), (known.name, known.exchanges));
+        });
+    }
+}

@@ -249,6 +249,19 @@ impl People {
         self.changed(id, |person| person.name = name).ok_or(PeopleError::Unknown)
     }
 
+    /// Learns a person's voice better, by another sentence.
+    ///
+    /// # Errors
+    /// There is no such person, or the store failed.
+    pub async fn learn_more(&self, id: &PersonId, voice: &Voice) -> Result<(), PeopleError> {
+        done(self.0.store.add_voice(id, voice).await)?;
+        self.changed(id, |person| {
+            person.voices.push(voice.to_vec());
+            keep_last(&mut person.voices, crate::ports::persons::MOST_VOICES);
+        });
+        Ok(())
+    }
+
     /// Remembers a fact about a person.
     ///
     /// # Errors

@@ -116,17 +116,21 @@ impl SpeakerTracker {
         }
     }
 
-    /// Begins to learn the voice of the person who has spoken last. Returns how many more sentences are needed, or none
-    /// where the person is known already, who is given this name then.
+    /// Begins to learn the voice of the person who has spoken last. Returns how many more sentences are needed: none
+    /// where the person is known already. Then they are given this name, and their voice is learned better.
     ///
     /// # Errors
     /// Too little was said to tell a voice by, or the name cannot be given.
     pub async fn learn(&self, name: &str) -> Result<usize, PeopleError> {
-        if let Some(id) = self.person_id() {
-            return self.people.rename(&id, name).await.map(|_| 0);
+        let (voice, known) = {
+            let now = self.now();
+            (now.voice.clone().ok_or(PeopleError::TooShort(1))?, now.person.clone())
+        };
+        if let Some(id) = known {
+            self.people.rename(&id, name).await?;
+            return self.people.learn_more(&id, &voice).await.map(|()| 0);
         }
         let mut now = self.now();
-        let voice = now.voice.clone().ok_or(PeopleError::TooShort(1))?;
         now.failed = None;
         now.enrolment = Some(Enrolment { name: name.to_owned(), voices: vec![voice] });
         Ok(SENTENCES - 1)

@@ -6,7 +6,7 @@ use super::BoxError;
 
 /// Most people that are stored.
 pub const MOST_PERSONS: usize = 100;
-/// Most voices of a person that are stored.
+/// Most voices of a person that are stored; the oldest beyond are dropped.
 pub const MOST_VOICES: usize = 10;
 /// Most facts about a person that are stored; the oldest beyond are dropped.
 pub const MOST_FACTS: usize = 50;
@@ -74,6 +74,9 @@ pub trait PersonStore: Send + Sync {
 
     /// Gives a person another name.
     async fn rename_person(&self, id: &PersonId, name: &str) -> Result<PersonOutcome, BoxError>;
+
+    /// Adds a voice of a person.
+    async fn add_voice(&self, id: &PersonId, voice: &[f32]) -> Result<PersonOutcome, BoxError>;
 
     /// Remembers something of a person.
     async fn remember(

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::people::{People, SpeakerSettings};
-use crate::ports::persons::{MOST_EXCHANGES, MOST_FACTS, MOST_PERSONS};
+use crate::ports::persons::{MOST_EXCHANGES, MOST_FACTS, MOST_PERSONS, MOST_VOICES};
 use crate::ports::{
     BoxError, Person, PersonId, PersonMemory, PersonOutcome, PersonStore, SpeakerEmbedder,
 };
@@ -41,6 +41,7 @@ impl MemoryPersons {
             return Ok(PersonOutcome::Unknown);
         };
         change(person);
+        keep_last(&mut person.voices, MOST_VOICES);
         keep_last(&mut person.facts, MOST_FACTS);
         keep_last(&mut person.exchanges, MOST_EXCHANGES);
         Ok(PersonOutcome::Done)
@@ -75,6 +76,10 @@ impl PersonStore for MemoryPersons {
             return Ok(PersonOutcome::NameTaken);
         }
         self.change(id, |person| name.clone_into(&mut person.name))
+    }
+
+    async fn add_voice(&self, id: &PersonId, voice: &[f32]) -> Result<PersonOutcome, BoxError> {
+        self.change(id, |person| person.voices.push(voice.to_vec()))
     }
 
     async fn remember(

@@ -23,6 +23,7 @@ use hearken_actors::actors::pipeline::{AudioPool, Pipeline, Ports};
 use hearken_actors::admission::cores;
 use hearken_actors::chat::ChatService;
 use hearken_actors::dialogue::LocalTime;
+use hearken_actors::people::People;
 use hearken_actors::settings::PipelineSettings;
 use hearken_actors::slots::Slots;
 use hearken_actors::tasks::Tasks;
@@ -121,7 +122,8 @@ pub fn start(
     let tooling = build_tooling(config, Arc::clone(&store) as _, &process)?;
     let (models, tasks) = (Models::default(), tasks(config, &process));
     let tts = hearken_providers::tts(&config.tts)?;
-    let ports = build_ports(config, tts.clone(), &tooling, &models)?;
+    let people = people(config, &store)?;
+    let ports = build_ports(config, tts.clone(), people.clone(), &tooling, &models)?;
     let dependencies = Dependencies::new(&ports, Arc::clone(&store) as _);
     let warm_up = WarmUp::new(config, tts, &ports, &tooling.sources);
     let pool = AudioPool::new(threads(config).1, lower_priority);
@@ -309,10 +311,18 @@ fn own_tools(shared: &Shared<'_>) -> Arc<LiteMcp> {
     Arc::new(LiteMcp::new(vec![builtin], percent, shared.process.clone()))
 }
 
+/// Returns the people whose voices are known; `None` without a model of voices.
+fn people(config: &Config, store: &Arc<SqlStore>) -> anyhow::Result<Option<People>> {
+    let embedder = engines::speaker_embedder(config)?;
+    let settings = config.speakers.clone();
+    Ok(embedder.map(|embedder| People::new(Arc::clone(store) as _, embedder, settings)))
+}
+
 /// Builds the ports of conversations.
 fn build_ports(
     config: &Config,
     tts: Arc<CachedTts>,
+    people: Option<People>,
     tooling: &Tooling,
     models: &Models,
 ) -> anyhow::Result<Ports> {
@@ -321,7 +331,7 @@ fn build_ports(
         llm: models.spoken(config, DEVICE_FACE, llm)?,
         tts,
         turn_detector: engines::turn_detector(config)?,
-        people: None,
+        people,
         tools: tooling.sources.lookup(),
         vision: Some(tooling.cameras.lookup()),
         style: tooling.sources.styles(),

@@ -268,7 +268,10 @@ fn crates_depend_one_way() {
         ("crates/inference", &["base"]),
         ("crates/turn-detector", &["actors", "inference"]),
         ("crates/speaker-embedder", &["actors", "inference"]),
-        ("crates/turns", &["proto", "actors", "turn-detector", "speaker-embedder", "virtual-device"]),
+        (
+            "crates/turns",
+            &["proto", "actors", "turn-detector", "speaker-embedder", "virtual-device"],
+        ),
         ("crates/state-server", &["proto"]),
         ("crates/simulation", &["proto", "actors", "base", "cluster", "store"]),
         (TEST_SUPPORT, &["proto", "actors", "engines", "tool-sources", "state-server"]),

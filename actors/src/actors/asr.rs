@@ -97,7 +97,12 @@ impl Handler<OpenUtterance> for AsrActor {
             partials: self.outputs.partials.clone(),
         };
         let RecognitionRules { speculation, unfinished: lists, speakers } = self.rules.clone();
-        let words = WordsSoFar { lists, unfinished: audio.unfinished(), told: String::new() };
+        let words = WordsSoFar {
+            lists,
+            unfinished: audio.unfinished(),
+            told: String::new(),
+            partial: String::new(),
+        };
         let rules = (speculation, speakers);
         let recognition = Recognition::new(Arc::clone(&self.asr), listener, words, rules);
         let work = async move {

@@ -76,6 +76,8 @@ struct Running {
     turn: Turn,
     /// Who is answered, if their voice is known.
     person: Option<Arc<Person>>,
+    /// Words of the transcript. An attempt may have answered the same ones, otherwise written.
+    words: Option<String>,
     record: Option<TurnRecord>,
     heard: Option<HeardPart>,
 }
@@ -144,8 +146,9 @@ impl SessionActor {
             self.outputs.transcribed.do_send(Transcribed { turn: turn.clone(), text });
         }
         let turn = attempt.as_ref().map_or(turn, |attempt| attempt.turn.clone());
-        let person = self.person(&turn);
-        self.running = Some(Running { turn: turn.clone(), person, record: None, heard: None });
+        let (person, words) = (self.person(&turn), words_of(&input));
+        self.running =
+            Some(Running { turn: turn.clone(), person, words, record: None, heard: None });
         match attempt {
             Some(attempt) => self.use_attempt(attempt, ctx),
             None => {
@@ -210,9 +213,12 @@ impl SessionActor {
     /// begins the next turn.
     fn settle(&mut self, ctx: &mut Context<Self>) {
         let over = self.running.take_if(|r| r.record.is_some() && r.heard.is_some());
-        let Some(Running { turn, person, record: Some(record), heard: Some(heard) }) = over else {
+        let Some(Running { turn, person, words, record: Some(mut record), heard: Some(heard) }) =
+            over
+        else {
             return;
         };
+        record.user = record.user.map(|said| words.unwrap_or(said));
         let is_complete = matches!(record.end, TurnEnd::Completed);
         if record.user.is_some() && !(is_complete && heard.has_all(record.said.len())) {
             self.drop_held_call();
@@ -336,6 +342,13 @@ impl TurnRunner {
 /// understood. What is said then is no question about a tool.
 fn is_of_its_own(input: &TurnInput) -> bool {
     matches!(input, TurnInput::Wake { .. } | TurnInput::Say(_) | TurnInput::Farewell)
+}
+
+fn words_of(input: &TurnInput) -> Option<String> {
+    match input {
+        TurnInput::Words(words) => Some(words.clone()),
+        _ => None,
+    }
 }
 
 /// Returns the words of the transcript, or `None` if it has no letter and no digit: that is how

@@ -148,6 +148,11 @@ pub(crate) fn bare(text: &str) -> String {
     text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
+/// Reports whether two texts have the same words: case, spaces and punctuation do not matter.
+pub(crate) fn are_same_words(one: &str, other: &str) -> bool {
+    bare(one) == bare(other)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

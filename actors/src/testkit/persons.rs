@@ -93,6 +93,14 @@ impl PersonStore for MemoryPersons {
         })
     }
 
+    async fn forget_memories(&self, id: &PersonId) -> Result<bool, BoxError> {
+        let outcome = self.change(id, |person| {
+            person.facts.clear();
+            person.exchanges.clear();
+        });
+        Ok(outcome? == PersonOutcome::Done)
+    }
+
     async fn delete_person(&self, id: &PersonId) -> Result<bool, BoxError> {
         let mut persons = self.persons()?;
         let before = persons.len();

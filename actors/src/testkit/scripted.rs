@@ -26,6 +26,14 @@ pub enum AsrAct {
     Text(&'static str, Duration),
     /// Tells these partial transcripts, one after each half second of audio, and returns the last of them at the end.
     Partials(&'static [&'static str]),
+    /// Tells words while it listens, as of this long ago, and all of them this long after the end: a word for each 20 ms
+    /// until the last that is loud.
+    Streaming {
+        /// How old the audio is of which the words are told.
+        lag: Duration,
+        /// Wait for the transcript.
+        finish: Duration,
+    },
     /// Fails to open.
     Refuse,
     /// Fails while audio is sent.
@@ -177,8 +185,31 @@ struct ScriptedUtterance {
     script: Arc<Script>,
     act: AsrAct,
     samples: usize,
-    /// Number of partial transcripts that were told.
+    /// Number of partial transcripts that were told, or of words.
     told: usize,
+    /// For each 20 ms, whether it is loud.
+    loud: Vec<bool>,
+    rest: Vec<i16>,
+}
+
+/// Samples of 20 ms, and the level above which they are loud.
+const FRAME: usize = 320;
+const LOUD: f64 = 300.0;
+
+impl ScriptedUtterance {
+    fn listen(&mut self, pcm: &[i16]) {
+        self.rest.extend_from_slice(pcm);
+        let whole = self.rest.len() / FRAME * FRAME;
+        let frames = self.rest[..whole].chunks_exact(FRAME);
+        self.loud.extend(frames.map(|frame| pcm::rms(frame) > LOUD));
+        self.rest.drain(..whole);
+    }
+
+    /// Returns the number of words, without those of the last so much audio.
+    fn words(&self, lag: Duration) -> usize {
+        let frames = self.loud.len().saturating_sub(pcm::samples_in(lag, 16_000) / FRAME);
+        self.loud[..frames].iter().rposition(|loud| *loud).map_or(0, |last| last + 1)
+    }
 }
 
 /// Audio after which a partial transcript comes: half a second.
@@ -193,7 +224,14 @@ impl Asr for ScriptedAsr {
         if matches!(act, AsrAct::Refuse) {
             return Err(failure(ProviderErrorKind::Unavailable));
         }
-        Ok(Box::new(ScriptedUtterance { script: Arc::clone(&self.0), act, samples: 0, told: 0 }))
+        Ok(Box::new(ScriptedUtterance {
+            script: Arc::clone(&self.0),
+            act,
+            samples: 0,
+            told: 0,
+            loud: Vec::new(),
+            rest: Vec::new(),
+        }))
     }
 }
 
@@ -201,6 +239,9 @@ impl Asr for ScriptedAsr {
 impl AsrStream for ScriptedUtterance {
     async fn push(&mut self, pcm: &[i16]) -> Result<(), ProviderError> {
         self.samples += pcm.len();
+        if matches!(self.act, AsrAct::Streaming { .. }) {
+            self.listen(pcm);
+        }
         match self.act {
             AsrAct::Reset => Err(failure(ProviderErrorKind::Unavailable)),
             _ => Ok(()),
@@ -208,6 +249,11 @@ impl AsrStream for ScriptedUtterance {
     }
 
     fn partial(&mut self) -> Option<String> {
+        if let AsrAct::Streaming { lag, .. } = self.act {
+            let words = self.words(lag);
+            let known = std::mem::replace(&mut self.told, words);
+            return (known != words).then(|| format!("word {words}"));
+        }
         let AsrAct::Partials(words) = &mut self.act else { return None };
         let due = self.samples / PARTIAL_SAMPLES;
         let told = std::mem::replace(&mut self.told, due);
@@ -223,6 +269,11 @@ impl AsrStream for ScriptedUtterance {
             AsrAct::Text(text, wait) => {
                 tokio::time::sleep(wait).await;
                 Ok(Transcript { text: text.into() })
+            }
+            AsrAct::Streaming { finish, .. } => {
+                let text = format!("Word {}.", self.words(Duration::ZERO));
+                tokio::time::sleep(finish).await;
+                Ok(Transcript { text })
             }
             AsrAct::Partials(words) => {
                 let text = words.last().copied().unwrap_or_default().into();

@@ -318,3 +318,44 @@ async fn at_the_limit_of_turns_nothing_is_attempted_and_an_attempt_frees_its_pla
     assert_eq!(shown(&other), ["Good day."]);
     other.hang_up().await;
 }
+
+/// A recogniser that tells words while it listens, as of 100 ms ago, and takes 250 ms for the transcript.
+const STREAMING: AsrAct = AsrAct::Streaming { lag: ms(100), finish: ms(250) };
+
+#[actix::test]
+async fn words_that_are_known_before_the_transcript_are_answered_sooner() {
+    let mut seen = Vec::new();
+    for act in [AsrAct::Text("Is it noon?", ms(250)), STREAMING] {
+        let mut ring = listening_with(tries(3), "auto").await;
+        ring.script.hears(act);
+        ring.script.thinks(LlmAct::Write(vec!["Yes, it is."], ms(350)));
+        let (length, first, each) = (ms(900), ms(150), ms(5));
+        ring.script.says(TtsAct::Audio { length, first, each });
+        let (told, first) = answered(&mut ring).await;
+        assert_eq!(prompts(&ring).len(), 1, "the same words are answered once");
+        seen.push((told, first));
+        next_turn_works(&mut ring).await;
+        // The dialogue remembers what the device was shown.
+        let remembered =
+            ring.script.prompts.lock().unwrap().last().unwrap().messages[1].content.clone();
+        let whole = remembered == "Is it noon?" || remembered.starts_with("Word ");
+        assert!(whole && remembered.ends_with(['?', '.']), "{remembered}");
+        ring.hang_up().await;
+    }
+    let [(_, plain), (_, streaming)] = seen[..] else { panic!("{seen:?}") };
+    assert!(plain - streaming > ms(150), "{seen:?}");
+}
+
+#[actix::test]
+async fn words_that_were_not_all_are_answered_anew() {
+    let mut ring = listening_with(tries(3), "auto").await;
+    // Of what was said in the last 500 ms nothing is known in the pause.
+    ring.script.hears(AsrAct::Streaming { lag: ms(500), finish: ms(100) });
+    let (_, first) = answered(&mut ring).await;
+    let asked = prompts(&ring);
+    assert!(asked.len() == 2 && asked[0] != asked[1] && first > ms(600), "{asked:?} {first:?}");
+    let told = ring.log.iter().find(|down| down.what.name() == "stt").unwrap();
+    assert_eq!(told.what.text(), asked[1]);
+    next_turn_works(&mut ring).await;
+    ring.hang_up().await;
+}

@@ -52,17 +52,26 @@ pub struct Upstreams {
     pub model: Duration,
     /// Time from the words to their sound.
     pub synthesiser: Duration,
+    /// How old the audio is of which the recogniser tells words while it listens, if it does.
+    pub partials: Option<Duration>,
 }
 
 impl Upstreams {
     /// Words are understood at once, and never answered: for when a turn is taken to be over.
-    pub const PATIENT: Self =
-        Self { recogniser: Duration::ZERO, model: NEVER, synthesiser: Duration::ZERO };
+    pub const PATIENT: Self = Self {
+        recogniser: Duration::ZERO,
+        model: NEVER,
+        synthesiser: Duration::ZERO,
+        partials: None,
+    };
 }
 
 impl Plan for Upstreams {
     fn hears(&self) -> AsrAct {
-        AsrAct::Text("words", self.recogniser)
+        match self.partials {
+            Some(lag) => AsrAct::Streaming { lag, finish: self.recogniser },
+            None => AsrAct::Text("words", self.recogniser),
+        }
     }
 
     fn heard(&self, _: &AsrAct) {}
@@ -168,7 +177,8 @@ mod tests {
         let ms = Duration::from_millis;
         let packets = [sound::voice(1_200), sound::silence(2_500)].concat();
         let arrivals = Network { jitter: Duration::ZERO }.arrivals(packets.len(), 1);
-        let upstreams = Upstreams { recogniser: ms(250), model: ms(350), synthesiser: ms(150) };
+        let upstreams =
+            Upstreams { recogniser: ms(250), model: ms(350), synthesiser: ms(150), partials: None };
         for (tries, expected) in [(0, 700 + 750), (3, 200 + 750)] {
             let mut settings = PipelineSettings::default();
             settings.speculation.tries = tries;

@@ -45,6 +45,9 @@ enum Command {
         /// Times that recogniser, model and synthesiser take until their first result, in ms.
         #[arg(long, value_delimiter = ',', num_args = 3, default_values_t = [250, 350, 150])]
         upstreams_ms: Vec<u64>,
+        /// The recogniser tells words while it listens, as of so many ms ago.
+        #[arg(long)]
+        partials_ms: Option<u64>,
     },
     /// Measures echo: a device plays a reply in a room, and a person speaks over it.
     #[command(after_help = EXAMPLES)]
@@ -117,7 +120,9 @@ struct Measurement {
 fn main() -> ExitCode {
     let done = match Args::parse().command {
         Command::Score(measurement) => score(&measurement),
-        Command::Latency { measurement, upstreams_ms } => latency(&measurement, &upstreams_ms),
+        Command::Latency { measurement, upstreams_ms, partials_ms } => {
+            latency(&measurement, &upstreams_ms, partials_ms)
+        }
         Command::Echo { manifest, scenes, level_db, jobs } => {
             measure_echo(&manifest, scenes, &level_db, jobs)
         }
@@ -162,7 +167,11 @@ fn score(args: &Measurement) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn latency(args: &Measurement, upstreams_ms: &[u64]) -> anyhow::Result<()> {
+fn latency(
+    args: &Measurement,
+    upstreams_ms: &[u64],
+    partials_ms: Option<u64>,
+) -> anyhow::Result<()> {
     let policies = given(args)?;
     let (turns, unmarked) = turns(args)?;
     let begun = Instant::now();
@@ -170,7 +179,9 @@ fn latency(args: &Measurement, upstreams_ms: &[u64]) -> anyhow::Result<()> {
     let [recogniser, model, synthesiser] = times[..] else {
         bail!("--upstreams-ms needs three times, of recogniser, model and synthesiser");
     };
-    let conditions = conditions(args, Upstreams { recogniser, model, synthesiser })?;
+    let partials = partials_ms.map(Duration::from_millis);
+    let upstreams = Upstreams { recogniser, model, synthesiser, partials };
+    let conditions = conditions(args, upstreams)?;
     let latencies = run::latency(&policies, &turns, &conditions);
     if args.json {
         println!("{}", report::latency_json(&policies, &latencies));

@@ -1,5 +1,6 @@
 //! Recognition of one utterance while it is spoken. In a pause the recogniser finishes: what it gives is a hypothesis,
-//! which is the transcript if the person has finished, and void if they go on. Not for what becomes of the words.
+//! which is the transcript if the person has finished, and void if they go on. Where it tells words while it listens, these
+//! are a hypothesis before it has finished. Not for what becomes of the words.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use crate::actors::messages::RecognitionFailure;
 use crate::audio::pcm;
 use crate::audio::recent_speech::RecentSpeech;
 use crate::audio::voice_detector::SAMPLE_RATE_HZ;
+use crate::dialogue::phrases::are_same_words;
 use crate::people::Speaker;
 use crate::ports::speaker_embedder::LONGEST_VOICE;
 use crate::ports::{Asr, AsrStream, ProviderError, Transcript, UtteranceSpec};
@@ -54,6 +56,8 @@ pub(super) struct WordsSoFar {
     pub(super) unfinished: Unfinished,
     /// Words that were told last.
     pub(super) told: String,
+    /// Words that the stream has told while it listens.
+    pub(super) partial: String,
 }
 
 /// Recognition of one utterance.
@@ -167,6 +171,7 @@ impl<L: Listener> Recognition<L> {
                 }
                 if let Some(words) = partial {
                     self.tell(&words);
+                    self.words.partial = words;
                 }
             }
             _ => {}
@@ -188,6 +193,9 @@ impl<L: Listener> Recognition<L> {
         self.stage = match std::mem::replace(&mut self.stage, Stage::Short) {
             Stage::Listening(stream) if pause.lasts() && may(self) => {
                 self.pauses -= 1;
+                if !self.words.partial.is_empty() {
+                    self.hypothesis(self.words.partial.clone());
+                }
                 Stage::Finishing(pause, finish(stream, self.voice.as_ref()))
             }
             stage => stage,
@@ -199,13 +207,21 @@ impl<L: Listener> Recognition<L> {
             return;
         };
         if pause.lasts()
-            && let Ok(transcript) = &outcome
+            && let Ok(Transcript { text }) = &outcome
         {
-            self.tries = self.tries.saturating_sub(1);
-            self.tell(&transcript.text);
-            self.listener.hypothesis(Some(transcript.clone()));
+            self.tell(text);
+            let known = std::mem::take(&mut self.words.partial);
+            if known.is_empty() || !are_same_words(&known, text) {
+                self.hypothesis(text.clone());
+            }
         }
         self.stage = Stage::Finished(pause, outcome);
+    }
+
+    /// Tells what the person has said if they have finished.
+    fn hypothesis(&mut self, text: String) {
+        self.tries = self.tries.saturating_sub(1);
+        self.listener.hypothesis(Some(Transcript { text }));
     }
 
     /// If the person has gone on after a pause, drops the hypothesis, and gives all audio until now to another stream.
@@ -220,6 +236,7 @@ impl<L: Listener> Recognition<L> {
 
     /// Opens a stream, and gives it the audio until now.
     async fn open(&mut self) {
+        self.words.partial.clear();
         let opened = async {
             let mut stream = self.asr.open(UtteranceSpec::default()).await?;
             stream.push(&self.kept).await?;

@@ -6,14 +6,18 @@ use actix::{AsyncContext as _, Context, Handler, SpawnHandle};
 
 use super::{SessionActor, spoken_words};
 use crate::actors::messages::{Hypothesis, StartTurn};
+use crate::dialogue::phrases::are_same_words;
 use crate::dialogue::turn::TurnRecord;
 use crate::dialogue::{Turn, TurnInput};
 use crate::metrics::actor_metrics;
+use crate::ports::PersonId;
 
 /// Attempt of an answer.
 pub(super) struct Attempt {
     pub(super) turn: Turn,
     words: String,
+    /// Person who was answered.
+    person: Option<PersonId>,
     /// Record of it, once the model has finished.
     pub(super) record: Option<TurnRecord>,
     work: SpawnHandle,
@@ -29,8 +33,9 @@ impl SessionActor {
         }
         tracing::debug!(turn = %of.id, "attempts an answer");
         let turn = of.attempt();
+        let person = self.person(of).map(|person| person.id.clone());
         let work = self.run(turn.clone(), TurnInput::Words(words.clone()), ctx);
-        self.attempt = Some(Attempt { turn, words, record: None, work });
+        self.attempt = Some(Attempt { turn, words, person, record: None, work });
     }
 
     /// Drops the attempt, as if it had not been made.
@@ -47,8 +52,11 @@ impl SessionActor {
         start: &StartTurn,
         ctx: &mut Context<Self>,
     ) -> Option<Attempt> {
+        // Who speaks may be known later than the words.
+        let person = self.person(&start.turn).map(|person| person.id.clone());
         let fits = |attempt: &mut Attempt| {
-            let same = matches!(&start.input, TurnInput::Words(words) if *words == attempt.words);
+            let TurnInput::Words(words) = &start.input else { return false };
+            let same = are_same_words(words, &attempt.words) && person == attempt.person;
             same && attempt.turn.id == start.turn.id && attempt.turn.is_live()
         };
         let attempt = self.attempt.take_if(fits);

@@ -51,7 +51,7 @@ use crate::config::{Config, ProcessEnv, env};
 use crate::engines;
 use crate::http::{
     self, AccessControl, Admin, Auth, Chats, Dependencies, DeviceEndpoint, Health, LiteMcp,
-    MuseumClients, OtaRules, TextClients, ToolsApi,
+    MuseumClients, OtaRules, Persons, TextClients, ToolsApi,
 };
 use crate::liveness::Liveness;
 use crate::recorder::Recorder;
@@ -95,6 +95,8 @@ struct Shared<'a> {
     cluster: &'a Cluster,
     tasks: &'a Tasks,
     process: &'a CancellationToken,
+    /// People whose voices are known; `None` without a model of voices.
+    people: Option<People>,
 }
 
 /// Frontends other than devices, built whether they are enabled or not: settings can be changed
@@ -104,6 +106,7 @@ struct Services {
     chats: Chats,
     museum: MuseumClients,
     admin: Admin,
+    persons: Arc<Persons>,
 }
 
 /// Builds everything from the configuration and starts to listen. Needs an actix system; ends
@@ -136,6 +139,7 @@ pub fn start(
         cluster: &cluster,
         tasks: &tasks,
         process: &process,
+        people: None,
     };
     let services = build_services(&shared, &store, &devices)?;
     let certificate = Certificate::load(&config.tls)?;
@@ -208,7 +212,8 @@ fn build_services(
     let museum = museum::build_museum(shared, Arc::clone(store) as _)?;
     let changing = changing(devices, &clients, &chats, &museum);
     let admin = admin::build_admin(shared.config, Arc::clone(store) as _, shared.models, changing)?;
-    Ok(Services { clients, chats, museum, admin })
+    let persons = Arc::new(Persons::new(Arc::clone(store) as _, shared.people.clone()));
+    Ok(Services { clients, chats, museum, admin, persons })
 }
 
 /// Combines the frontends for the routes; a disabled frontend is left out.
@@ -219,7 +224,7 @@ fn frontends(
     health: Health,
 ) -> Frontends {
     let Shared { config, tooling, .. } = shared;
-    let Services { clients, chats, museum, admin } = services;
+    let Services { clients, chats, museum, admin, persons } = services;
     Frontends {
         device_endpoint: devices,
         health,
@@ -229,6 +234,7 @@ fn frontends(
         chats: Some(chats).filter(|_| config.chat.enabled),
         museum: Some(museum).filter(|_| config.museum.enabled),
         admin: Some(Arc::new(admin)).filter(|_| config.admin.enabled),
+        persons,
         tasks: shared.tasks.clone(),
     }
 }
@@ -280,6 +286,7 @@ struct Frontends {
     chats: Option<Chats>,
     museum: Option<MuseumClients>,
     admin: Option<Arc<Admin>>,
+    persons: Arc<Persons>,
     tasks: Tasks,
 }
 
@@ -297,6 +304,7 @@ impl Frontends {
         if let Some(admin) = self.admin {
             http::admin_routes(services, admin);
         }
+        http::person_routes(services, self.persons);
         services.app_data(Data::new(self.tasks));
         services.app_data(Data::new(self.health.cluster.clone()));
         http::litemcp_routes(services, self.own_tools);

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use hearken::commands::{
-    convert, devices, llm, load, mock_services, models, replay, serve, speech, state_server, store,
-    text_client, token, tools,
+    convert, devices, llm, load, mock_services, models, persons, replay, serve, speech,
+    state_server, store, text_client, token, tools,
 };
 use hearken::config::env::models_dir;
 use hearken::config::{self, ProcessEnv};
@@ -42,6 +42,7 @@ enum Command {
     Convert(convert::ConvertArgs),
     Models(models::Args),
     Devices(devices::Args),
+    Persons(persons::Args),
     Store(store::Args),
     Token(token::Args),
     Tools(tools::Args),
@@ -92,6 +93,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::MockServices(args) => mock_services::run(args).await.map(|()| ExitCode::SUCCESS),
         Command::Convert(args) => convert::run(args).await,
         Command::Devices(args) => devices::run(args, &ProcessEnv).await.map(|()| ExitCode::SUCCESS),
+        Command::Persons(args) => persons::run(args, &ProcessEnv).await.map(|()| ExitCode::SUCCESS),
         Command::Tools(args) => tools::run(args, &ProcessEnv).await.map(|()| ExitCode::SUCCESS),
         Command::Store(args) => Box::pin(store::run(args, &ProcessEnv)).await,
         Command::Token(args) => token::run(&args, &ProcessEnv).map(|()| ExitCode::SUCCESS),

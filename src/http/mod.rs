@@ -27,10 +27,12 @@ pub mod openapi;
 mod ota;
 mod params;
 mod peer;
+mod persons;
 mod request_identity;
 mod tool_servers;
 mod tools_api;
 mod vision;
+pub(crate) mod wav;
 mod websocket_bridge;
 
 use std::sync::Arc;
@@ -50,6 +52,7 @@ pub use middleware::{MiddlewareState, behind};
 pub use museum::MuseumClients;
 pub use ota::{OtaConfigError, OtaRules};
 pub use peer::{Peer, network_of};
+pub use persons::Persons;
 pub use tools_api::ToolsApi;
 pub use vision::PATH as VISION_PATH;
 
@@ -126,6 +129,18 @@ pub fn admin_routes(services: &mut ServiceConfig, admin: Arc<Admin>) {
         .route("/api/admin/sessions/{id}", web::delete().to(admin::end_session))
         .route("/api/admin/metrics", web::get().to(admin::metrics))
         .route("/api/admin/audit", web::get().to(admin::audit));
+}
+
+/// Adds the routes about people whose voices are known.
+pub fn person_routes(services: &mut ServiceConfig, persons: Arc<Persons>) {
+    services
+        .app_data(web::Data::from(persons))
+        .route("/api/persons", web::get().to(persons::list))
+        .route("/api/persons", web::post().to(persons::enrol))
+        .route(persons::ONE, web::get().to(persons::get))
+        .route(persons::ONE, web::patch().to(persons::rename))
+        .route(persons::ONE, web::delete().to(persons::delete))
+        .route(persons::MEMORIES, web::delete().to(persons::forget));
 }
 
 /// Adds all other routes to an application; `main` and the tests use this function.

@@ -11,7 +11,7 @@ use utoipa_swagger_ui::SwaggerUi;
 use super::fault::FaultBody;
 use super::{
     admin, chat, chat_worlds, device_orders, device_tools, devices, health, mcp_endpoint, museum,
-    tool_servers, tools_api,
+    persons, tool_servers, tools_api,
 };
 
 /// Path of the description.
@@ -36,6 +36,8 @@ pub const PATH: &str = "/api/openapi.json";
         devices::list, devices::get, devices::bind, devices::change, devices::forget,
         devices::provision, devices::unprovision, device_orders::order,
         device_tools::get, device_tools::put, device_tools::get_session, device_tools::put_session,
+        persons::list, persons::enrol, persons::get, persons::rename, persons::delete,
+        persons::forget,
         tools_api::list, tools_api::call, tools_api::accept,
         tool_servers::list, tool_servers::add, tool_servers::get, tool_servers::remove,
         tool_servers::switch,

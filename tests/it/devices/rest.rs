@@ -43,6 +43,12 @@ async fn people_need_the_admin_token() {
         (Method::POST, format!("/api/devices/{DEVICE}/say")),
         (Method::PUT, "/api/provisioning/x".to_owned()),
         (Method::DELETE, "/api/provisioning/x".to_owned()),
+        (Method::GET, "/api/persons".to_owned()),
+        (Method::POST, "/api/persons".to_owned()),
+        (Method::GET, "/api/persons/x".to_owned()),
+        (Method::PATCH, "/api/persons/x".to_owned()),
+        (Method::DELETE, "/api/persons/x".to_owned()),
+        (Method::DELETE, "/api/persons/x/memories".to_owned()),
     ] {
         for (case, token) in [("none", ""), ("wrong", "wrong"), ("a device's", &device_token)] {
             let mut asked = client.request(method.clone(), server.http_url(&path));

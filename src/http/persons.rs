@@ -1,0 +1,307 @@
+//! REST API of people whose voices are known: listing, enrolling by recordings, renaming, forgetting and deleting. Not
+//! for recognising them. Voices are never shown.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::{HttpResponse, web};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use hearken_actors::people::{MOST_SENTENCES, People, PeopleError};
+use hearken_actors::ports::{BoxError, Person, PersonId, PersonStore};
+use hearken_proto::fault::Fault;
+use hearken_proto::json;
+use hearken_store::StoreError;
+use serde::de::{SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+use utoipa::ToSchema;
+
+use super::extract::{JsonBody, Operator};
+use super::fault::{Answer, Faults, Refusal, log_outage, refusal, store_failed};
+use super::wav;
+
+/// Path of one person.
+pub(super) const ONE: &str = "/api/persons/{id}";
+/// Path of what is remembered of a person.
+pub(super) const MEMORIES: &str = "/api/persons/{id}/memories";
+/// Largest request, in bytes: ten of the longest recordings, mono at 48 kHz, in base64.
+const MAX_BYTES: usize = 40 << 20;
+/// Largest body that is read again to tell what is wrong with it, in bytes.
+const EXPLAINED_BYTES: usize = 128 << 10;
+/// Longest wait for the recordings.
+const BODY_WITHIN: Duration = Duration::from_secs(60);
+
+/// State of the routes about people.
+pub struct Persons {
+    store: Arc<dyn PersonStore>,
+    people: Option<People>,
+    /// One person is enrolled at a time: recordings are large.
+    enrolling: Semaphore,
+}
+
+impl Persons {
+    /// Creates the state: the store of people, and those that are recognised, if a model of voices is configured.
+    pub fn new(store: Arc<dyn PersonStore>, people: Option<People>) -> Self {
+        Self { store, people, enrolling: Semaphore::new(1) }
+    }
+
+    /// Returns the people that are recognised; refuses the request if no model is configured.
+    fn people(&self) -> Result<&People, Refusal> {
+        let about = "no voices are described here: set `speakers.model` and restart the server";
+        self.people.as_ref().ok_or_else(|| refusal(Fault::Conflict, about))
+    }
+
+    /// Returns all people. Whoever is stored is also shown, and can be deleted, where no model is configured.
+    async fn all(&self) -> Result<Vec<Arc<Person>>, Refusal> {
+        match &self.people {
+            Some(people) => {
+                people.refresh().await.map_err(|error| failed(&error))?;
+                Ok(people.all())
+            }
+            None => {
+                let all = self.store.persons().await.map_err(|error| failed(&error))?;
+                Ok(all.into_iter().map(Arc::new).collect())
+            }
+        }
+    }
+}
+
+/// Builds the response to an error of the store.
+fn failed(error: &BoxError) -> Refusal {
+    if let Some(error) = error.downcast_ref::<StoreError>() {
+        return store_failed(error);
+    }
+    log_outage(error.as_ref());
+    refusal(Fault::Unavailable, "the store failed")
+}
+
+/// Converts the reason of a refused change to an answer.
+fn refused(error: &PeopleError) -> Refusal {
+    let (fault, remedy) = match error {
+        PeopleError::Store(error) => return failed(error),
+        PeopleError::Name | PeopleError::Recordings | PeopleError::Fact => (Fault::BadRequest, ""),
+        PeopleError::TooShort(_) => (Fault::BadRequest, ": give one of a whole sentence"),
+        PeopleError::NotAlike => {
+            (Fault::BadRequest, ": record one person alone, close by and in a quiet place")
+        }
+        PeopleError::NameTaken => (Fault::Conflict, ": choose another"),
+        PeopleError::TooMany => (Fault::Conflict, ""),
+        PeopleError::Unknown => return no_such_person(),
+        PeopleError::Busy => (Fault::Busy, ""),
+    };
+    refusal(fault, &format!("{error}{remedy}"))
+}
+
+fn no_such_person() -> Refusal {
+    refusal(Fault::NotFound, "no such person")
+}
+
+fn id_of(path: &str) -> PersonId {
+    PersonId(path.to_lowercase())
+}
+
+/// Renders a person, without what is typical of their voice.
+fn shown(person: &Person) -> Value {
+    json!({
+        "id": person.id.0,
+        "name": person.name,
+        "recordings": person.voices.len(),
+        "facts": person.facts,
+    })
+}
+
+/// Lists all people in the order in which they were added (`GET /api/persons`).
+#[utoipa::path(get, path = "/api/persons", tag = "persons",
+    responses((status = 200, body = Object), Faults))]
+pub(super) async fn list(_: Operator, persons: web::Data<Persons>) -> Answer {
+    let all = persons.all().await?;
+    let shown: Vec<Value> = all.iter().map(|person| shown(person)).collect();
+    Ok(HttpResponse::Ok().json(json!({"persons": shown})))
+}
+
+/// Returns a person with all that is remembered of them (`GET /api/persons/{id}`).
+#[utoipa::path(get, path = "/api/persons/{id}", tag = "persons", params(("id" = String, Path,)),
+    responses((status = 200, body = Object), Faults))]
+pub(super) async fn get(_: Operator, id: web::Path<String>, persons: web::Data<Persons>) -> Answer {
+    let (id, all) = (id_of(&id), persons.all().await?);
+    let person = all.iter().find(|person| person.id == id).ok_or_else(no_such_person)?;
+    let exchanges = person.exchanges.iter();
+    let exchanges: Vec<Value> =
+        exchanges.map(|e| json!({"said": e.said, "answered": e.answered})).collect();
+    let mut shown = shown(person);
+    shown["exchanges"] = exchanges.into();
+    Ok(HttpResponse::Ok().json(shown))
+}
+
+/// Body of the request to enrol a person.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Enrol {
+    /// Name; no two people have the same.
+    name: String,
+    /// WAV files in base64, a sentence each, 3 to 10: 16-bit PCM, mono or stereo, 8 to 48 kHz, at most 30 s.
+    #[schema(value_type = Vec<String>)]
+    recordings: Recordings,
+}
+
+/// Recordings in base64, no more than are taken.
+struct Recordings(Vec<String>);
+
+impl<'de> Deserialize<'de> for Recordings {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Few;
+        impl<'de> Visitor<'de> for Few {
+            type Value = Recordings;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an array")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Recordings, A::Error> {
+                let mut all = Vec::new();
+                while let Some(recording) = list.next_element()? {
+                    if all.len() == MOST_SENTENCES {
+                        return Err(serde::de::Error::custom(PeopleError::Recordings));
+                    }
+                    all.push(recording);
+                }
+                Ok(Recordings(all))
+            }
+        }
+        deserializer.deserialize_seq(Few)
+    }
+}
+
+/// Enrols a person by recordings of their voice (`POST /api/persons`).
+#[utoipa::path(post, path = "/api/persons", tag = "persons",
+    request_body = Enrol,
+    responses((status = 201, body = Object), Faults))]
+pub(super) async fn enrol(
+    _: Operator,
+    payload: web::Payload,
+    persons: web::Data<Persons>,
+) -> Answer {
+    let Ok(_alone) = persons.enrolling.try_acquire() else {
+        return Err(refusal(Fault::Busy, "another person is being enrolled"));
+    };
+    let body = read(payload).await?;
+    let Enrol { name, recordings } = elsewhere(move || parse(&body)).await?;
+    let people = persons.people()?;
+    let recordings = elsewhere(move || decode(recordings.0)).await?;
+    let person = people.enrol_recordings(&name, recordings).await.map_err(|e| refused(&e))?;
+    tracing::info!(person = person.id.0, "enrolled a person");
+    Ok(HttpResponse::Created().json(shown(&person)))
+}
+
+async fn read(payload: web::Payload) -> Result<Bytes, Refusal> {
+    let reading = payload.to_bytes_limited(MAX_BYTES);
+    match tokio::time::timeout(BODY_WITHIN, reading).await {
+        Err(_) => Err(refusal(Fault::Idle, "the recordings did not come in time")),
+        Ok(Err(_)) => {
+            let about = "all recordings together have at most 40 MiB in base64: give shorter ones";
+            Err(refusal(Fault::TooLarge, about))
+        }
+        Ok(Ok(Err(_))) => Err(refusal(Fault::BadRequest, "the body breaks off")),
+        Ok(Ok(Ok(bytes))) => Ok(bytes),
+    }
+}
+
+/// Does long work in a thread that serves nobody else. Its error is the reason of a bad request.
+async fn elsewhere<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, String> + Send + 'static,
+) -> Result<T, Refusal> {
+    let done = web::block(work).await;
+    let done = done.map_err(|_| refusal(Fault::GoingAway, "the server is stopping"))?;
+    done.map_err(|about| refusal(Fault::BadRequest, &about))
+}
+
+/// Parses the body without a copy of all its values, which may take a hundred times as much memory. What is wrong with
+/// a small one is told as with all other bodies.
+fn parse(body: &[u8]) -> Result<Enrol, String> {
+    match serde_json::from_slice(body) {
+        Ok(asked) if body.trim_ascii_start().starts_with(b"{") => Ok(asked),
+        Err(error) if body.len() > EXPLAINED_BYTES => Err(format!("the body: {error}")),
+        _ => json::read(body).map_err(|error| error.about("the body")),
+    }
+}
+
+fn decode(recordings: Vec<String>) -> Result<Vec<Vec<i16>>, String> {
+    let decode = |(n, recording): (usize, String)| {
+        let file = STANDARD.decode(recording.trim_ascii());
+        let file = file.map_err(|_| format!("recording {} is not base64", n + 1))?;
+        wav::read(&file).map_err(|error| format!("recording {} cannot be used: {error}", n + 1))
+    };
+    recordings.into_iter().enumerate().map(decode).collect()
+}
+
+/// Body of the request to rename a person.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Rename {
+    name: String,
+}
+
+/// Renames a person (`PATCH /api/persons/{id}`).
+#[utoipa::path(patch, path = "/api/persons/{id}", tag = "persons", params(("id" = String, Path,)),
+    request_body = Rename,
+    responses((status = 200, body = Object), Faults))]
+pub(super) async fn rename(
+    _: Operator,
+    id: web::Path<String>,
+    asked: JsonBody<Rename>,
+    persons: web::Data<Persons>,
+) -> Answer {
+    let people = persons.people()?;
+    // Another instance may have added them.
+    people.refresh().await.map_err(|error| failed(&error))?;
+    let person = people.rename(&id_of(&id), &asked.0.name).await.map_err(|e| refused(&e))?;
+    tracing::info!(person = person.id.0, "renamed a person");
+    Ok(HttpResponse::Ok().json(shown(&person)))
+}
+
+/// Deletes a person with all that is remembered of them (`DELETE /api/persons/{id}`).
+#[utoipa::path(delete, path = "/api/persons/{id}", tag = "persons", params(("id" = String, Path,)),
+    responses((status = 204), Faults))]
+pub(super) async fn delete(
+    _: Operator,
+    id: web::Path<String>,
+    persons: web::Data<Persons>,
+) -> Answer {
+    let id = id_of(&id);
+    match &persons.people {
+        Some(people) => people.delete(&id).await.map_err(|e| refused(&e))?,
+        None => {
+            let known = persons.store.delete_person(&id).await.map_err(|error| failed(&error))?;
+            known.then_some(()).ok_or_else(no_such_person)?;
+        }
+    }
+    tracing::info!(person = id.0, "deleted a person");
+    Ok(HttpResponse::NoContent().finish())
+}
+
+/// Forgets all that is remembered of a person; their voice stays known (`DELETE /api/persons/{id}/memories`).
+#[utoipa::path(delete, path = "/api/persons/{id}/memories", tag = "persons", params(("id" = String, Path,)),
+    responses((status = 204), Faults))]
+pub(super) async fn forget(
+    _: Operator,
+    id: web::Path<String>,
+    persons: web::Data<Persons>,
+) -> Answer {
+    let id = id_of(&id);
+    match &persons.people {
+        Some(people) => people.forget_memories(&id).await.map_err(|e| refused(&e))?,
+        None => {
+            let known = persons.store.forget_memories(&id).await.map_err(|error| failed(&error))?;
+            known.then_some(()).ok_or_else(no_such_person)?;
+        }
+    }
+    tracing::info!(person = id.0, "forgot what was remembered of a person");
+    Ok(HttpResponse::NoContent().finish())
+}
+
+#[cfg(test)]
+mod tests;

@@ -139,7 +139,7 @@ pub fn start(
         cluster: &cluster,
         tasks: &tasks,
         process: &process,
-        people: None,
+        people,
     };
     let services = build_services(&shared, &store, &devices)?;
     let certificate = Certificate::load(&config.tls)?;

@@ -9,6 +9,8 @@ mod restarts;
 mod server;
 #[path = "real_engines/speech.rs"]
 mod speech;
+#[path = "real_engines/voices.rs"]
+mod voices;
 
 use std::time::Duration;
 

@@ -99,6 +99,11 @@ impl Server {
         }
     }
 
+    /// Its address, as commands take it.
+    pub(super) fn address(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
     async fn health(&self) -> Value {
         health_of(self.port).await
     }
@@ -223,7 +228,7 @@ impl Outcome {
     }
 }
 
-fn recording(fixture: &str) -> PathBuf {
+pub(super) fn recording(fixture: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     root.join("fixtures/audio").join(format!("{fixture}.jsonl"))
 }

@@ -1,0 +1,83 @@
+//! People who are known by their voices, on recorded speech through the real server: enrolled from recordings by command,
+//! called by name, and deleted. Needs the model `cam-plus-plus`, too. Not for how well voices are told apart.
+
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use hearken_actors::testkit::models::fetched;
+use hearken_test_support::vendors::{Behaviour, OpenAiChat, Stub};
+use serde_json::Value;
+use tokio::process::Command;
+
+use super::server::{Server, engines, recording};
+
+/// Token of the administrator.
+const TOKEN: &str = "who-may-enrol-people";
+
+async fn run(binary: &Path, args: &[&str]) -> Output {
+    let output = Command::new(binary).args(args).kill_on_drop(true).output().await.unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {told}");
+    output
+}
+
+/// Writes the speech of a recording as WAV.
+async fn wav(binary: &Path, folder: &Path, fixture: &str) -> PathBuf {
+    let file = folder.join(format!("{fixture}.wav"));
+    run(binary, &["convert", &recording(fixture).to_string_lossy(), &file.to_string_lossy()]).await;
+    file
+}
+
+/// Returns the words of the person in the last request of the model for this recording.
+async fn asked(server: &Server, model: &Stub, fixture: &str) -> String {
+    model.forget_texts();
+    server.replay(fixture, &[]).await;
+    let seen = model.until(|seen| !seen.texts.is_empty()).await;
+    let request = seen.texts.last().unwrap();
+    let body: Value = serde_json::from_str(&request[request.find('{').unwrap()..]).unwrap();
+    let messages = body["messages"].as_array().unwrap();
+    messages.last().unwrap()["content"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_person_is_called_by_name_from_another_sentence_until_they_are_deleted() {
+    let Some(binary) = engines() else { return };
+    if fetched("cam-plus-plus").is_none() {
+        return eprintln!(
+            "skipped: the model is not there; run `hearken models fetch cam-plus-plus`"
+        );
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let model = OpenAiChat::start(Behaviour::Normal, "It is noon.").await;
+    let (url, data) = (model.url(), folder.path().join("data"));
+    let env = [
+        ("LLM_BASE_URL", url.as_str()),
+        ("HEARKEN__SERVER__DATA_DIR", &data.to_string_lossy()),
+        ("HEARKEN__AUTH__ADMIN_TOKEN", TOKEN),
+        ("HEARKEN__SPEAKERS__MODEL", "cam-plus-plus"),
+        ("HEARKEN__TOOLS__BUILTIN__ENABLED", ""),
+    ];
+    let server = Server::start(&binary, &env).await;
+    let mut files = Vec::new();
+    for fixture in ["en_go_forward", "en_go_forward_noisy"] {
+        files.push(wav(&binary, folder.path(), fixture).await.to_string_lossy().into_owned());
+    }
+    let at = server.address();
+    let persons = ["persons", "--url", &at, "--admin-token", TOKEN];
+    let enrol = [&persons[..], &["enrol", "Max", &files[0], &files[1], &files[0]]].concat();
+    run(&binary, &enrol).await;
+    // Other words of the same man, a woman, and somebody who speaks Chinese.
+    let known = asked(&server, &model, "en_go_somewhere").await;
+    assert!(known.starts_with("[Max] "), "{known}");
+    for other in ["en_amiable", "zh_trade_stalls"] {
+        let words = asked(&server, &model, other).await;
+        assert!(!words.contains("[Max]"), "{words}");
+    }
+    let list = run(&binary, &[&persons[..], &["list", "--json"]].concat()).await;
+    let list: Value = serde_json::from_slice(&list.stdout).unwrap();
+    let id = list[0]["id"].as_str().or(list["persons"][0]["id"].as_str()).unwrap().to_owned();
+    run(&binary, &[&persons[..], &["delete", &id]].concat()).await;
+    let words = asked(&server, &model, "en_go_somewhere").await;
+    assert!(!words.contains("[Max]"), "{words}");
+    server.stop().await;
+}

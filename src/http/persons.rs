@@ -189,9 +189,9 @@ pub(super) async fn enrol(
         return Err(refusal(Fault::Busy, "another person is being enrolled"));
     };
     let body = read(payload).await?;
-    let Enrol { name, recordings } = elsewhere(move || parse(&body)).await?;
+    let Enrol { name, recordings } = blocking(move || parse(&body)).await?;
     let people = persons.people()?;
-    let recordings = elsewhere(move || decode(recordings.0)).await?;
+    let recordings = blocking(move || decode(recordings.0)).await?;
     let person = people.enrol_recordings(&name, recordings).await.map_err(|e| refused(&e))?;
     tracing::info!(person = person.id.0, "enrolled a person");
     Ok(HttpResponse::Created().json(shown(&person)))
@@ -211,7 +211,7 @@ async fn read(payload: web::Payload) -> Result<Bytes, Refusal> {
 }
 
 /// Does long work in a thread that serves nobody else. Its error is the reason of a bad request.
-async fn elsewhere<T: Send + 'static>(
+async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, String> + Send + 'static,
 ) -> Result<T, Refusal> {
     let done = web::block(work).await;

@@ -120,8 +120,8 @@ pub fn start(
     process: CancellationToken,
 ) -> anyhow::Result<Running> {
     let metrics = telemetry::metrics()?;
-    let (store, cluster) =
-        (data_folder::open_store(config)?, Cluster::start(&config.redis, &process)?);
+    let store = data_folder::open_store(config)?;
+    let cluster = Cluster::start(&config.redis, &process)?;
     let tooling = build_tooling(config, Arc::clone(&store) as _, &process)?;
     let (models, tasks) = (Models::default(), tasks(config, &process));
     let tts = hearken_providers::tts(&config.tts)?;
@@ -146,16 +146,14 @@ pub fn start(
     let supervisor = Supervisor::start(engines, &process);
     let (states, chats) = (supervisor.states().clone(), services.chats.service.clone());
     let govern = devices.pipeline.admission().clone().govern(cpu_time, move || pool.busy());
-    let mut background = background::spawn_periodic(&services);
+    let mut background = background::spawn_periodic(&services, certificate.as_ref());
     background.extend([
         background::maintain_metrics(metrics.clone()),
         background::follow_tool_servers(tooling.registry.clone(), cluster.is_shared()),
         warm_up.spawn(states.clone(), process.clone()),
         tokio::spawn(govern),
     ]);
-    background.extend(certificate.clone().map(|c| tokio::spawn(c.reload_loop())));
-    let connection_slots =
-        [devices.connection_slots.clone(), services.clients.connection_slots.clone()];
+    let slots = [&devices.connection_slots, &services.clients.connection_slots].map(Slots::clone);
     let dependencies = dependencies.with_state_server(chats.state.clone());
     let health = Health::new(states, metrics, cluster.clone(), dependencies, process.clone());
     let frontends = frontends(&shared, devices, services, health);
@@ -166,7 +164,7 @@ pub fn start(
         address,
         server,
         supervisor,
-        connection_slots,
+        connection_slots: slots,
         tasks,
         background,
         store,

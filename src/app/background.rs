@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Services, local_time, settings};
 use crate::config::Config;
 use crate::telemetry;
+use crate::tls::Certificate;
 
 /// Wait before another attempt to synthesise the fixed phrases.
 const WARM_UP_RETRY: Duration = Duration::from_secs(15);
@@ -29,14 +30,17 @@ const ENGINES_EVERY: Duration = Duration::from_millis(200);
 
 /// Starts the periodic tasks of the frontends: removes expired sessions, observes the stored fences
 /// once and purges deleted chat sessions, publishes what was left unpublished, and applies changed
-/// settings of the store.
-pub(super) fn spawn_periodic(services: &Services) -> Vec<JoinHandle<()>> {
+/// settings of the store. Reads the certificate again when its files change.
+pub(super) fn spawn_periodic(
+    services: &Services,
+    certificate: Option<&Arc<Certificate>>,
+) -> Vec<JoinHandle<()>> {
     let texts = &services.clients.service;
     let (sessions, every) = (Arc::clone(&texts.sessions), texts.settings.get().sweep_every);
     let (chats, events) = (services.chats.service.clone(), services.chats.service.clone());
     let museum = Arc::clone(&services.museum.museum);
     let settings = Arc::clone(&services.admin.settings);
-    vec![
+    let mut tasks = vec![
         tokio::spawn(async move { sessions.keep_sweeping(every).await }),
         tokio::spawn(async move {
             chats.observe_fences().await;
@@ -45,7 +49,9 @@ pub(super) fn spawn_periodic(services: &Services) -> Vec<JoinHandle<()>> {
         tokio::spawn(async move { events.keep_publishing().await }),
         tokio::spawn(async move { museum.keep_sweeping().await }),
         tokio::spawn(async move { settings.follow_store().await }),
-    ]
+    ];
+    tasks.extend(certificate.cloned().map(|c| tokio::spawn(c.reload_loop())));
+    tasks
 }
 
 /// Loads the stored tool servers, and keeps the pins of tools; periodically if other instances may

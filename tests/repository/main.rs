@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod acceptance;
+mod crates;
 mod deploy;
 mod fixtures;
 mod supply_chain;

@@ -275,6 +275,46 @@ async fn a_backup_is_of_one_moment_while_others_write(place: Arc<Place>) {
     writing.await.unwrap();
 }
 
+/// Damages to a store that `fill` has filled, and what a check says of each.
+const DAMAGES: [(&str, &str); 9] = [
+    (
+        "UPDATE chat_messages SET message = '{' WHERE session_id = 's1' AND number = 2",
+        "chat_messages, the row of \"s1\": message is not the JSON",
+    ),
+    (
+        "UPDATE devices SET tools_off = '{}' WHERE device_id = 'd2'",
+        "devices, the row of \"d2\": tools_off is not the JSON",
+    ),
+    (
+        "UPDATE chat_sessions SET status = 'lost' WHERE session_id = 's3'",
+        "chat_sessions, the row of \"s3\": status is no state: lost",
+    ),
+    (
+        "UPDATE settings SET value = 'x'",
+        "settings, the row of \"llm.model\": value is not the JSON",
+    ),
+    (
+        "UPDATE audit SET at_ms = 9223372036854775807 WHERE number = 2",
+        "audit, the row of 2: at_ms is no time",
+    ),
+    (
+        "DELETE FROM chat_messages WHERE session_id = 's2' AND number = 17",
+        "s2 should have 200 messages and has 199",
+    ),
+    (
+        "UPDATE chat_snapshots SET message_count = 4",
+        "snap should have 4 messages and has 3, the last of number 3",
+    ),
+    (
+        "UPDATE person_memories SET memory = '{\"dream\":\"x\"}' WHERE kind = 'fact'",
+        "person_memories, the row of \"p1\": memory is not the JSON",
+    ),
+    (
+        "UPDATE person_voices SET voice = SUBSTR(voice, 1, 3)",
+        "person_voices, the row of \"p1\": voice is no voice",
+    ),
+];
+
 async fn a_check_finds_what_does_not_fit(place: Arc<Place>) {
     if !place.is_shared() {
         return;
@@ -283,44 +323,7 @@ async fn a_check_finds_what_does_not_fit(place: Arc<Place>) {
     fill(&store).await;
     assert_eq!(faults(&store).await, [""; 0]);
     let pool = AnyPoolOptions::new().max_connections(1).connect(&place.url).await.unwrap();
-    for (damage, wanted) in [
-        (
-            "UPDATE chat_messages SET message = '{' WHERE session_id = 's1' AND number = 2",
-            "chat_messages, the row of \"s1\": message is not the JSON",
-        ),
-        (
-            "UPDATE devices SET tools_off = '{}' WHERE device_id = 'd2'",
-            "devices, the row of \"d2\": tools_off is not the JSON",
-        ),
-        (
-            "UPDATE chat_sessions SET status = 'lost' WHERE session_id = 's3'",
-            "chat_sessions, the row of \"s3\": status is no state: lost",
-        ),
-        (
-            "UPDATE settings SET value = 'x'",
-            "settings, the row of \"llm.model\": value is not the JSON",
-        ),
-        (
-            "UPDATE audit SET at_ms = 9223372036854775807 WHERE number = 2",
-            "audit, the row of 2: at_ms is no time",
-        ),
-        (
-            "DELETE FROM chat_messages WHERE session_id = 's2' AND number = 17",
-            "s2 should have 200 messages and has 199",
-        ),
-        (
-            "UPDATE chat_snapshots SET message_count = 4",
-            "snap should have 4 messages and has 3, the last of number 3",
-        ),
-        (
-            "UPDATE person_memories SET memory = '{\"dream\":\"x\"}' WHERE kind = 'fact'",
-            "person_memories, the row of \"p1\": memory is not the JSON",
-        ),
-        (
-            "UPDATE person_voices SET voice = SUBSTR(voice, 1, 3)",
-            "person_voices, the row of \"p1\": voice is no voice",
-        ),
-    ] {
+    for (damage, wanted) in DAMAGES {
         let changed = sqlx::query(AssertSqlSafe(damage)).execute(&pool).await.unwrap();
         assert_eq!(changed.rows_affected(), 1, "{damage}");
         let found = faults(&store).await;

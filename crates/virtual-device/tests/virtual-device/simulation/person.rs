@@ -213,20 +213,23 @@ async fn converse(home: &mut Home) -> Result<(), Over> {
             return Ok(());
         }
         2..6 => return interrupt(home, before).await,
-        _ => {
-            let came = answered(home, before).await?;
-            let world = lock(&home.world);
-            let passed_on = world.words == words || world.asked >= world.words;
-            // Where a part of it was lost, the server asks to hear all of it again.
-            let excused = world.unheard() > unheard;
-            drop(world);
-            if came && !passed_on && !excused {
-                home.fault("words were recognised and never answered");
-            }
-            return Ok(());
-        }
+        _ => return patient(home, before, words, unheard).await,
     }
     answered(home, before).await?;
+    Ok(())
+}
+
+/// Waits for the answer to what was said after so many words and failures of services.
+async fn patient(home: &mut Home, before: u64, words: u32, unheard: u32) -> Result<(), Over> {
+    let came = answered(home, before).await?;
+    let world = lock(&home.world);
+    let passed_on = world.words == words || world.asked >= world.words;
+    // Where a part of it was lost, the server asks to hear all of it again.
+    let excused = world.unheard() > unheard;
+    drop(world);
+    if came && !passed_on && !excused {
+        home.fault("words were recognised and never answered");
+    }
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 //! person is heard over it. Not for what becomes of a reply then.
 
 mod device;
-mod room;
+pub(crate) mod room;
 
 use std::sync::Mutex;
 use std::time::Duration;

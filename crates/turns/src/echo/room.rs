@@ -5,20 +5,20 @@ const TAPS: usize = 1_920;
 
 /// Room with a loudspeaker that saturates.
 #[derive(Debug, Clone)]
-pub(super) struct Room {
+pub(crate) struct Room {
     /// Impulse response, from the loudspeaker to the microphone; of energy 1.
     response: Vec<f32>,
     /// Samples from what is played to what is heard: the device's own buffers.
-    pub(super) delay: usize,
+    pub(crate) delay: usize,
     /// How much louder than linear the loudspeaker is driven.
     drive: f64,
     /// Level of the room's own noise, of 32,768.
-    pub(super) noise: f64,
+    pub(crate) noise: f64,
 }
 
 impl Room {
     /// Draws a room: small to large, with a good or a bad loudspeaker.
-    pub(super) fn new(chance: &mut fastrand::Rng) -> Self {
+    pub(crate) fn new(chance: &mut fastrand::Rng) -> Self {
         let decay = 100.0 + 400.0 * chance.f64();
         let reflections = 0.1 + 0.4 * chance.f64();
         let mut response: Vec<f64> = (0..TAPS)
@@ -36,7 +36,7 @@ impl Room {
 
     /// Returns what is heard of the samples that were played up to now, for the newest `length` of them. What was played
     /// before the first is silence.
-    pub(super) fn echo(&self, played: &[i16], length: usize) -> Vec<f64> {
+    pub(crate) fn echo(&self, played: &[i16], length: usize) -> Vec<f64> {
         let driven: Vec<f32> = played.iter().map(|s| self.speaker(f64::from(*s)) as f32).collect();
         let at = |n: usize| {
             let taps = self.response.iter().zip(driven[..=n].iter().rev());
@@ -48,7 +48,7 @@ impl Room {
     }
 
     /// Number of samples before the newest ones that are heard in them.
-    pub(super) const fn reach() -> usize {
+    pub(crate) const fn reach() -> usize {
         TAPS
     }
 
@@ -59,7 +59,7 @@ impl Room {
 }
 
 /// Rounds to a sample.
-pub(super) fn sample(value: f64) -> i16 {
+pub(crate) fn sample(value: f64) -> i16 {
     value.round().clamp(f64::from(i16::MIN), f64::from(i16::MAX)) as i16
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use hearken_actors::audio::echo_canceller::SentPackets;
+use hearken_actors::audio::echo::SentPackets;
 use hearken_actors::audio::endpointer::Endpoint;
 use hearken_actors::audio::opus::Encoder;
 use hearken_actors::audio::pcm;
@@ -18,18 +18,21 @@ use super::device::{JITTER_MS, Sent, Told, WAY};
 pub enum Remedy {
     /// Nothing.
     None,
-    /// It is cancelled, by the stamps that come back.
+    /// It is told from voice by its level, without stamps.
+    Guard,
+    /// It is cancelled, by the stamps that come back, and what is left is told from voice.
     Cancel,
 }
 
 impl Remedy {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::None, Self::Cancel];
+    pub const ALL: [Self; 3] = [Self::None, Self::Guard, Self::Cancel];
 
     /// Returns its name in the table.
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "none",
+            Self::Guard => "guarded",
             Self::Cancel => "cancelled",
         }
     }
@@ -69,8 +72,10 @@ pub(super) fn hear(
     let mut detector = UtteranceDetector::new(HearingSettings::default());
     detector.set_speaking(true);
     let known = SentPackets::default();
-    if remedy == Remedy::Cancel {
-        detector.cancel_echo(known.clone());
+    match remedy {
+        Remedy::None => {}
+        Remedy::Guard => detector.guard_echo(known.clone()),
+        Remedy::Cancel => detector.cancel_echo(known.clone()),
     }
     let mut chance = fastrand::Rng::with_seed(seed ^ 11);
     let (mut sent, mut seen) = (sent.iter().peekable(), Seen::default());

@@ -1,6 +1,7 @@
 //! `scripts/turns`: arguments and printing only.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool for people")]
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ const EXAMPLES: &str = "Examples:
   scripts/turns score turns/manifest.jsonl --language zh --splices
   scripts/turns score turns/manifest.jsonl --policy 'hearing.silence_ms=500|600, hearing.aggressiveness=3'
   scripts/turns latency turns/manifest.jsonl --policy 'speculation.tries=0'
-  scripts/turns echo turns/manifest.jsonl --scenes 60
+  scripts/turns echo turns/manifest.jsonl --scenes 60 --conditions plain,drift,loud
   scripts/turns interruptions turns/manifest.jsonl --policy 'interruption.pause=false'
   scripts/turns listen turns/manifest.jsonl --out samples";
 
@@ -90,10 +91,16 @@ enum Command {
         manifest: PathBuf,
         /// Scenes of a minute, each in a room of its own.
         #[arg(long, default_value_t = 60)]
-        scenes: usize,
+        scenes: u64,
         /// Levels of the person, in decibels over the echo.
         #[arg(long, value_delimiter = ',', default_values_t = [0.0, -10.0], allow_hyphen_values = true)]
         level_db: Vec<f64>,
+        /// What is worse than usual: drift, jumps, lost, stretches, loud, all; plain, or exact for better.
+        #[arg(long, value_delimiter = ',', default_values_t = ["plain".to_owned()])]
+        conditions: Vec<String>,
+        /// Number of the first scene: scenes of other numbers are others.
+        #[arg(long, default_value_t = 0)]
+        first: u64,
         /// Scenes at a time.
         #[arg(long, default_value_t = 2)]
         jobs: usize,
@@ -149,8 +156,8 @@ fn main() -> ExitCode {
         Command::Listen { measurement, out, upstreams_ms } => {
             write_samples(&measurement, &out, &upstreams_ms)
         }
-        Command::Echo { manifest, scenes, level_db, jobs } => {
-            measure_echo(&manifest, scenes, &level_db, jobs)
+        Command::Echo { manifest, scenes, level_db, conditions, first, jobs } => {
+            measure_echo(&manifest, &conditions, first..first + scenes, &level_db, jobs)
         }
     };
     match done {
@@ -250,13 +257,23 @@ fn write_samples(args: &Measurement, folder: &Path, upstreams_ms: &[u64]) -> any
     Ok(())
 }
 
-fn measure_echo(file: &Path, scenes: usize, levels_db: &[f64], jobs: usize) -> anyhow::Result<()> {
+fn measure_echo(
+    file: &Path,
+    conditions: &[String],
+    scenes: Range<u64>,
+    levels_db: &[f64],
+    jobs: usize,
+) -> anyhow::Result<()> {
+    let conditions = conditions.iter().map(|name| echo::conditions::named(name));
+    let conditions: Vec<_> = conditions.collect::<Result<_, _>>()?;
     let voices = echo::read(&manifest::read(file)?.samples)?;
     println!("{}", report::ECHO_HEAD);
-    for level_db in levels_db {
-        let found = echo::measure(&voices, scenes, *level_db, jobs)?;
-        for (name, found) in ["none", "cancelled"].iter().zip(&found) {
-            println!("{}", report::echo_row(*level_db, name, found));
+    for condition in &conditions {
+        let found = echo::measure(&voices, condition, scenes.clone(), levels_db, jobs)?;
+        for (level_db, remedies) in &found {
+            for (remedy, found) in remedies {
+                println!("{}", report::echo_row(condition, *level_db, *remedy, found));
+            }
         }
     }
     Ok(())

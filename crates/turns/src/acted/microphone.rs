@@ -11,7 +11,7 @@ use hearken_virtual_device::dtx::Dtx;
 use hearken_virtual_device::sound::{PACKET, UPLINK_RATE_HZ};
 
 use super::Echo;
-use crate::echo::room::{self, Room};
+use crate::echo::room;
 
 /// As firmware's encoder is set up.
 const BITRATE_BPS: i32 = 24_000;
@@ -84,17 +84,17 @@ impl Microphone {
         self.dtx.packet(opus, &frame)
     }
 
-    /// Returns the echo in these samples; the device's own buffers are the delay.
+    /// Returns the echo in these samples. What is played now is heard later, by the delay of the room.
     fn echo(&self, played: &[i16], start: usize, block: usize) -> Vec<f64> {
         let silence = || vec![0.0; block];
         let Some(Echo { room, gain, .. }) = &self.echo else { return silence() };
-        let until = (start + block).saturating_sub(room.delay);
-        let from = until.saturating_sub(block + Room::reach());
+        let from = start.saturating_sub(room.delay + room::TAPS);
         let known = |n: usize| played.get(n).copied().unwrap_or_default();
-        let speaker: Vec<i16> = (from..until).map(known).collect();
+        let speaker: Vec<i16> = (from..start + block).map(known).collect();
         if speaker.iter().all(|sample| *sample == 0) {
             return silence();
         }
-        room.echo(&speaker, block).into_iter().map(|s| s * gain).collect()
+        let heard = room.echo(&speaker, speaker.len());
+        heard[speaker.len() - block..].iter().map(|s| f64::from(*s) * gain).collect()
     }
 }

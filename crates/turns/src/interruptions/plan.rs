@@ -294,7 +294,7 @@ pub fn scene(voices: &Voices, kind: Kind, seed: u64, conditions: &Conditions) ->
     let mut chance = fastrand::Rng::with_seed(seed);
     let script = voices.script;
     let texts = if kind == Kind::Answer { &script.questions } else { &script.sentences };
-    let room = kind.echoes().then(|| Room::new(&mut chance));
+    let room = kind.echoes().then(|| Room::new(1.0, &mut chance));
     let announces = |profile: &&Profile| profile.features_in_hello && profile.newest_framing >= 2;
     let fits = |profile: &&Profile| !kind.echoes() || announces(profile);
     let profiles: Vec<&Profile> = PROFILES.iter().filter(fits).collect();

@@ -18,7 +18,7 @@ use crate::run::Conditions;
 use crate::speech;
 
 /// Conversations that are tried until one shows what it is to show.
-const TRIES: u64 = 20;
+const TRIES: u64 = 40;
 /// Pauses in mid-sentence that can be heard as such.
 const PAUSE: std::ops::Range<Duration> = Duration::from_millis(350)..Duration::from_millis(1_500);
 /// Longest question with a pause.
@@ -75,7 +75,8 @@ impl Situation {
             Self::Pause => answered.is_some_and(|at| at > seen.asked.end),
             Self::QuickAnswer => answered.is_some_and(|at| at < seen.asked.end + QUICK),
             Self::Backchannel | Self::Resume => !found.ended && !found.pauses.is_empty(),
-            Self::Interruption | Self::Echo => found.ended && found.answered,
+            Self::Interruption => found.ended && found.answered,
+            Self::Echo => found.ended && found.answered && found.broken == 0 && !found.early,
         }
     }
 }

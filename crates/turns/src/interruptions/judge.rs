@@ -1,7 +1,7 @@
 //! What became of a reply over which something was heard, from what the server sent and the device played. Pure. Not
 //! for whether that was right.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use hearken_virtual_device::sound::PACKET;
@@ -41,6 +41,8 @@ pub struct Judgement {
     pub gaps: usize,
     /// Packets of the reply that began to play after its end had been told.
     pub stale: usize,
+    /// Answers that began when nobody spoke any more, and were not heard to their ends.
+    pub broken: usize,
 }
 
 /// Judges a conversation.
@@ -85,7 +87,20 @@ pub fn judge(scene: &Scene, seen: &Seen) -> Judgement {
         lost: seen.lost.iter().filter(|(_, _, tag)| of_reply(tag)).count(),
         gaps: seen.gaps.iter().filter(|(_, _, tag)| of_reply(tag) && tag.packet > 0).count(),
         stale: played.iter().filter(|p| p.at > told).count(),
+        broken: broken(scene, seen, voice.end),
     }
+}
+
+/// Counts the answers that begin after this time and are not heard to their ends.
+fn broken(scene: &Scene, seen: &Seen, after: Duration) -> usize {
+    let answers = seen.played.iter().filter(|p| p.tag.reply > 1);
+    let mut packets_heard: BTreeMap<usize, (Duration, usize)> = BTreeMap::new();
+    for Played { at, tag, .. } in answers {
+        let (_, heard) = packets_heard.entry(tag.reply).or_insert((*at, 0));
+        *heard = (*heard).max(tag.packet + 1);
+    }
+    let late = packets_heard.values().filter(|(begun, _)| *begun > after);
+    late.filter(|(_, heard)| *heard < packets(&scene.other)).count()
 }
 
 /// Returns the number of packets of each sentence: at least those that its sound fills.

@@ -27,6 +27,8 @@ pub struct Found {
     pub to_silence_heard: Vec<Duration>,
     /// Lengths of pauses, in order once it is complete.
     pub pauses: Vec<Duration>,
+    /// Answers that began when nobody spoke any more, and were not heard to their ends.
+    pub broken: usize,
     /// Sentences that were said again though they had been heard to their ends.
     pub again: usize,
     /// Sound of sentences that had broken off, heard a second time.
@@ -53,6 +55,7 @@ impl Found {
         self.to_silence_sent.extend(judgement.to_silence_sent);
         self.to_silence_heard.extend(judgement.to_silence_heard);
         self.pauses.extend_from_slice(&judgement.pauses);
+        self.broken += judgement.broken;
         self.again += judgement.again;
         self.heard_twice += judgement.heard_twice;
         self.unheard += judgement.unheard;

@@ -10,8 +10,8 @@ use super::score::Found;
 use crate::policy::Policy;
 use crate::score::percentile;
 
-const HEAD: &str = "| Group | Policy | Over the reply is heard | Conversations | Replies that ended | % | As it should | % | Before anything was heard | Paused and went on | Voice to silence at the socket, ms: p50, p99 | at the loudspeaker | Pause, ms: p50, p99 | Whole sentences said again | Sound said again, s | Sound lost, s |\n\
-     |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
+const HEAD: &str = "| Group | Policy | Over the reply is heard | Conversations | Replies that ended | % | As it should | % | Before anything was heard | Paused and went on | Voice to silence at the socket, ms: p50, p99 | at the loudspeaker | Pause, ms: p50, p99 | Whole sentences said again | Sound said again, s | Sound lost, s | Answers that broke off |\n\
+     |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
 const VERSIONS_HEAD: &str = "| Firmware | Conversations | Pauses | Replies that ended | Packets lost or cut, of replies that went on | of those that ended | Silences inside sentences | Packets played after the end of their reply |\n\
      |---|---|---|---|---|---|---|---|\n";
 
@@ -59,6 +59,7 @@ fn sum(outcome: &Outcome, of_it: OfIt) -> Found {
         all.to_silence_sent.extend_from_slice(&found.to_silence_sent);
         all.to_silence_heard.extend_from_slice(&found.to_silence_heard);
         all.pauses.extend_from_slice(&found.pauses);
+        all.broken += found.broken;
         all.again += found.again;
         all.heard_twice += found.heard_twice;
         all.unheard += found.unheard;
@@ -73,7 +74,7 @@ fn row(group: &str, policy: &str, kind: &str, found: &Found) -> String {
     let percent = |count: usize| count as f64 * 100.0 / found.conversations.max(1) as f64;
     let [ended, right] = [found.ended, found.right].map(percent);
     format!(
-        "| {group} | {policy} | {kind} | {} | {} | {ended:.1} | {} | {right:.1} | {} | {} | {sent} | {heard} | {pauses} | {} | {:.1} | {:.1} |\n",
+        "| {group} | {policy} | {kind} | {} | {} | {ended:.1} | {} | {right:.1} | {} | {} | {sent} | {heard} | {pauses} | {} | {:.1} | {:.1} | {} |\n",
         found.conversations,
         found.ended,
         found.right,
@@ -82,6 +83,7 @@ fn row(group: &str, policy: &str, kind: &str, found: &Found) -> String {
         found.again,
         found.heard_twice.as_secs_f64(),
         found.unheard.as_secs_f64(),
+        found.broken,
     )
 }
 
@@ -131,6 +133,7 @@ pub fn json(policies: &[Policy], outcomes: &[Outcome]) -> Value {
                     "p99_to_silence_heard_ms": ms(&found.to_silence_heard, 0.99),
                     "p50_pause_ms": ms(&found.pauses, 0.5),
                     "p99_pause_ms": ms(&found.pauses, 0.99),
+                    "answers_broken_off": found.broken,
                     "whole_sentences_again": found.again,
                     "said_again_s": found.heard_twice.as_secs_f64(),
                     "lost_s": found.unheard.as_secs_f64(),

@@ -128,7 +128,11 @@ fn what_is_said_again_or_lost_or_stale_is_found() {
     let found = judge(&scene, &seen);
     assert_eq!((found.ended, found.answered, found.stale), (true, true, 1));
     assert_eq!(found.to_silence_sent, Some(ms(70)));
-    assert!(!found.early);
+    assert!(!found.early && found.broken == 0);
+    // An answer to it that breaks off though nobody speaks is found.
+    let tag = Tag { reply: 2, ..Tag::default() };
+    seen.played.push(Played { at: ms(3_000), length: PACKET, tag });
+    assert_eq!(judge(&scene, &seen).broken, 1);
     // It may have ended before anybody spoke.
     let (scene, mut seen) = played(&[(0..4, 0, ms(0))]);
     seen.over = Some(ms(2_200)..ms(3_000));
@@ -160,7 +164,7 @@ fn a_score_counts_what_was_right_and_a_table_shows_it() {
     let outcomes = [Outcome { found, versions: Groups::new() }];
     let policies = policy::parse("").unwrap();
     let text = table(&policies, &outcomes);
-    let row = "| zh | the defaults | a backchannel | 2 | 1 | 50.0 | 1 | 50.0 | 0 | 1 | -, - | -, - | 900, 900 | 0 | 0.0 | 0.0 |";
+    let row = "| zh | the defaults | a backchannel | 2 | 1 | 50.0 | 1 | 50.0 | 0 | 1 | -, - | -, - | 900, 900 | 0 | 0.0 | 0.0 | 0 |";
     assert!(text.contains(row), "{text}");
     assert_eq!(json(&policies, &outcomes)[0]["ended"], 1);
 }

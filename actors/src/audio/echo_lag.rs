@@ -2,15 +2,16 @@
 
 /// Longest delay, in frames of 20 ms, and one.
 pub const LAGS: usize = 31;
-/// Frames of the past by which it is found, and the fewest.
-const PAST: f32 = 150.0;
+/// Fewest frames by which it is found.
 const FEWEST: f32 = 30.0;
 /// Correlation of the levels from which on it is an echo.
 const ALIKE: f32 = 0.4;
 
 /// Delay of the echo of one device.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct EchoLag {
+    /// Frames of the past by which it is found: with many it is certain, with few it is found soon after it changed.
+    past: f32,
     heard: Moments,
     played: [Moments; LAGS],
     /// Mean product of what is heard and what was played so many frames before.
@@ -37,9 +38,20 @@ impl Moments {
 }
 
 impl EchoLag {
+    /// Creates the delay of an echo that was never heard, to be found by so many frames of the past.
+    pub fn new(past: f32) -> Self {
+        Self {
+            past: past.max(FEWEST),
+            heard: Moments::default(),
+            played: [Moments::default(); LAGS],
+            products: [0.0; LAGS],
+            frames: 0.0,
+        }
+    }
+
     /// Learns from the level of a frame, in decibels, and those of what is played with it and so many frames before.
     pub fn learn(&mut self, heard: f32, played: &[f32; LAGS]) {
-        self.frames = (self.frames + 1.0).min(PAST);
+        self.frames = (self.frames + 1.0).min(self.past);
         let weight = 1.0 / self.frames;
         self.heard.add(heard, weight);
         let each = self.played.iter_mut().zip(&mut self.products).zip(played);
@@ -67,6 +79,8 @@ impl EchoLag {
 mod tests {
     use super::*;
 
+    const PAST: f32 = 100.0;
+
     /// Levels of speech: syllables and pauses of chance.
     fn levels(seed: u64) -> Vec<f32> {
         let mut chance = seed;
@@ -80,7 +94,7 @@ mod tests {
     }
 
     fn lag(heard: &[f32], played: &[f32]) -> Option<usize> {
-        let mut lag = EchoLag::default();
+        let mut lag = EchoLag::new(PAST);
         for now in LAGS..heard.len() {
             let mut before = [0.0; LAGS];
             before.iter_mut().enumerate().for_each(|(n, level)| *level = played[now - n]);
@@ -108,6 +122,6 @@ mod tests {
     fn what_has_nothing_to_do_with_what_is_played_is_no_echo() {
         assert_eq!(lag(&levels(1), &levels(2)), None);
         assert_eq!(lag(&[10.0; 400], &levels(2)), None);
-        assert_eq!(EchoLag::default().frames(), None);
+        assert_eq!(EchoLag::new(PAST).frames(), None);
     }
 }

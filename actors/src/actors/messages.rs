@@ -22,7 +22,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::audio::echo_canceller::SentPackets;
+use crate::audio::echo::SentPackets;
 use crate::audio::playout::PlayedBack as HeardPart;
 use crate::dialogue::phrases::Language;
 use crate::dialogue::{Turn, TurnEvent, TurnInput};
@@ -42,6 +42,8 @@ pub enum UplinkItem {
     },
     /// The device leaves its echo to us, and is sent these packets.
     CancelEcho(SentPackets),
+    /// The device does not tell what it has played of these packets, which it is sent, and may hear them.
+    GuardEcho(SentPackets),
     /// The microphone opened.
     ListenStart(ListenMode),
     /// The microphone closed.

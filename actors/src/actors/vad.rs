@@ -425,10 +425,8 @@ impl StreamHandler<UplinkItem> for VadActor {
     fn handle(&mut self, item: UplinkItem, ctx: &mut Self::Context) {
         match item {
             UplinkItem::Packet { opus, played } => self.packet(&opus, played, ctx),
-            UplinkItem::CancelEcho(sent) if self.settings.cancel_echo => {
-                self.detector.cancel_echo(sent);
-            }
-            UplinkItem::CancelEcho(_) => {}
+            UplinkItem::CancelEcho(sent) => self.detector.cancel_echo(sent),
+            UplinkItem::GuardEcho(sent) => self.detector.guard_echo(sent),
             UplinkItem::ListenStart(mode) => self.listen(mode, ctx),
             UplinkItem::ListenStop => {
                 self.end(ctx);

@@ -5,106 +5,73 @@
 //! the time from our packets to their echo hardly changes, whatever the network does.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bytes::Bytes;
 use sonora_aec3::block::Block;
 use sonora_aec3::block_processor::BlockProcessor;
 use sonora_aec3::common::BLOCK_SIZE as BLOCK;
 use sonora_aec3::config::{EchoCanceller3Config, MaskingThresholds};
 
-use super::opus::{Decoder, OpusError};
 use super::voice_detector::SAMPLE_RATE_HZ;
 
 /// A sample of this size is taken for one that was too loud for the microphone.
 const SATURATED: u16 = 32_700;
-/// Packets that are kept, on their way and decoded: more than a device queues and a network holds.
+/// Packets that are kept: more than a device queues and a network holds.
 const KEPT: usize = 32;
 /// The packet after so many others is what the canceller hears when a packet is told as played: the next one plays by then,
 /// and the canceller must hear it before the microphone does.
 const AHEAD: usize = 2;
-/// Time without a stamp for which the next packets count as played: a device that has too many stamps leaves some out.
-const UNTOLD: usize = SAMPLE_RATE_HZ as usize * 3 / 10;
+/// Time without anything to play after which the next packets count as played only when that is told. Until then they do
+/// without: stamps get lost, one by one or for seconds.
+const PAUSE: usize = SAMPLE_RATE_HZ as usize * 3 / 10;
 /// Time for which a reply may still be in the room, with all delays.
 const REVERBERATION: usize = SAMPLE_RATE_HZ as usize / 2;
 
-/// Packets that were sent to a device, on their way to its canceller. Clones share them.
-#[derive(Debug, Clone, Default)]
-pub struct SentPackets(Arc<Mutex<VecDeque<(u32, Bytes)>>>);
-
-/// Two are equal if they are of the same device.
-impl PartialEq for SentPackets {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-}
-
-impl Eq for SentPackets {}
-
-impl SentPackets {
-    /// Adds a packet with its stamp. Beyond 32 that wait, the oldest is dropped.
-    pub fn push(&self, stamp: u32, opus: Bytes) {
-        let mut packets = self.packets();
-        if packets.len() >= KEPT {
-            packets.pop_front();
-        }
-        packets.push_back((stamp, opus));
-    }
-
-    fn pop(&self) -> Option<(u32, Bytes)> {
-        self.packets().pop_front()
-    }
-
-    fn packets(&self) -> MutexGuard<'_, VecDeque<(u32, Bytes)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// Echo canceller of one device.
 pub struct EchoCanceller {
-    sent: SentPackets,
-    decoder: Decoder,
     processor: BlockProcessor,
     played: Block,
     microphone: Block,
-    /// Decoded packets, oldest first.
-    decoded: VecDeque<(u32, Vec<i16>)>,
-    /// What the canceller hears next: a place in `decoded`, and a sample in that packet.
+    /// Packets that were sent, oldest first.
+    sent: VecDeque<(u32, Vec<i16>)>,
+    /// What the canceller hears next: a place in `sent`, and a sample in that packet.
     next: (usize, usize),
-    /// Samples of the microphone since the last stamp.
-    untold: usize,
     /// Samples of the microphone since something was played.
     quiet: usize,
 }
 
 impl EchoCanceller {
-    /// Creates the canceller of a device to which these packets are sent.
-    ///
-    /// # Errors
-    /// Fails if libopus cannot be used.
-    pub fn new(sent: SentPackets) -> Result<Self, OpusError> {
-        Ok(Self {
-            sent,
-            decoder: Decoder::new(SAMPLE_RATE_HZ)?,
+    /// Creates the canceller of a device that was sent nothing.
+    pub fn new() -> Self {
+        Self {
             processor: BlockProcessor::new(&config(), SAMPLE_RATE_HZ as usize, 1, 1),
             played: Block::new(1, 1),
             microphone: Block::new(1, 1),
-            decoded: VecDeque::with_capacity(KEPT),
+            sent: VecDeque::with_capacity(KEPT),
             next: (0, 0),
-            untold: UNTOLD,
             quiet: REVERBERATION,
-        })
+        }
+    }
+
+    /// Notes the sound of a packet that was sent, with its stamp.
+    pub fn play(&mut self, stamp: u32, sound: &[i16]) {
+        let mut samples = if self.sent.len() >= KEPT {
+            self.next.0 = self.next.0.saturating_sub(1);
+            self.sent.pop_front().map(|(_, samples)| samples).unwrap_or_default()
+        } else {
+            Vec::new()
+        };
+        samples.clear();
+        samples.extend_from_slice(sound);
+        self.sent.push_back((stamp, samples));
     }
 
     /// Removes the echo from the sound of one packet of the microphone, with the stamp that came with it. Does nothing
     /// while nothing is played.
     pub fn cancel(&mut self, stamp: u32, sound: &mut [i16]) {
-        self.decode();
         self.follow(stamp);
         for microphone in sound.chunks_mut(BLOCK) {
             let mut played = [0; BLOCK];
-            let plays = self.untold < UNTOLD && self.play(&mut played[..microphone.len()]);
-            self.untold = self.untold.saturating_add(microphone.len());
+            let plays = self.quiet < PAUSE && self.take(&mut played[..microphone.len()]);
             self.quiet = if plays { 0 } else { self.quiet.saturating_add(microphone.len()) };
             if self.quiet < REVERBERATION {
                 self.block(&played, microphone);
@@ -130,36 +97,20 @@ impl EchoCanceller {
         }
     }
 
-    /// Decodes the packets that were sent since.
-    fn decode(&mut self) {
-        while let Some((stamp, opus)) = self.sent.pop() {
-            let mut samples = if self.decoded.len() >= KEPT {
-                self.next.0 = self.next.0.saturating_sub(1);
-                self.decoded.pop_front().map(|(_, samples)| samples).unwrap_or_default()
-            } else {
-                Vec::new()
-            };
-            samples.clear();
-            // What does not decode is silent, as in the device.
-            self.decoder.decode(&opus, &mut samples).unwrap_or_default();
-            self.decoded.push_back((stamp, samples));
-        }
-    }
-
     /// Goes to what is played by now.
     fn follow(&mut self, stamp: u32) {
-        let told = self.decoded.iter().rposition(|(sent, _)| *sent == stamp);
+        let told = self.sent.iter().rposition(|(sent, _)| *sent == stamp);
         if let Some(place) = told.filter(|_| stamp > 0) {
             self.next = (place + AHEAD, 0);
-            self.untold = 0;
+            self.quiet = 0;
         }
     }
 
     /// Takes the next samples that are played. Returns false if there are none.
-    fn play(&mut self, out: &mut [i16]) -> bool {
+    fn take(&mut self, out: &mut [i16]) -> bool {
         let mut taken = 0;
         while taken < out.len()
-            && let Some((_, samples)) = self.decoded.get(self.next.0)
+            && let Some((_, samples)) = self.sent.get(self.next.0)
         {
             let rest = samples.get(self.next.1..).unwrap_or_default();
             let count = rest.len().min(out.len() - taken);
@@ -184,9 +135,15 @@ fn config() -> EchoCanceller3Config {
         enr_suppress,
         emr_transparent: 0.3,
     };
-    config.suppressor.normal_tuning.mask_lf = mask(0.6, 0.7);
-    config.suppressor.normal_tuning.mask_hf = mask(0.15, 0.2);
+    config.suppressor.normal_tuning.mask_lf = mask(1.09, 1.1);
+    config.suppressor.normal_tuning.mask_hf = mask(0.1, 0.3);
     config
+}
+
+impl Default for EchoCanceller {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl std::fmt::Debug for EchoCanceller {
@@ -200,7 +157,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::audio::opus::Encoder;
+    use crate::audio::opus::{Decoder, Encoder};
     use crate::testkit::sound;
 
     const PACKET: usize = SAMPLE_RATE_HZ as usize * 60 / 1_000;
@@ -222,17 +179,18 @@ mod tests {
     /// Plays so many packets to a canceller whose device hears them 100 ms later at half their level, with
     /// what a person says. Returns what is left.
     fn left(packets: usize, person: &[i16]) -> Vec<i16> {
-        let (reply, sent) = (reply(packets), SentPackets::default());
+        let reply = reply(packets);
         let mut encoder = Encoder::new(SAMPLE_RATE_HZ, 48_000, 5).unwrap();
         let mut decoder = Decoder::new(SAMPLE_RATE_HZ).unwrap();
-        let mut canceller = EchoCanceller::new(sent.clone()).unwrap();
+        let mut canceller = EchoCanceller::new();
         let (mut played, mut left) = (vec![0; SAMPLE_RATE_HZ as usize / 10], Vec::new());
         let stamp = |n: usize| u32::try_from(n * 60 + 100).unwrap();
         for n in 0..packets + 3 {
             if let Some(samples) = reply.get(n * PACKET..(n + 1) * PACKET) {
                 let opus = encoder.encode(samples).unwrap();
+                let from = played.len();
                 decoder.decode(&opus, &mut played).unwrap();
-                sent.push(stamp(n), opus);
+                canceller.play(stamp(n), &played[from..]);
             }
             // Three packets are sent ahead; one is told as played when it has ended.
             let Some(now) = n.checked_sub(3) else { continue };
@@ -263,9 +221,8 @@ mod tests {
 
     #[test]
     fn while_nothing_is_told_as_played_the_sound_stays_as_it_is() {
-        let sent = SentPackets::default();
-        let mut canceller = EchoCanceller::new(sent.clone()).unwrap();
-        sent.push(5, Bytes::from_static(&[0xf8, 0xff, 0xfe]));
+        let mut canceller = EchoCanceller::new();
+        canceller.play(5, &reply(1));
         for stamp in [0, 7, 0] {
             let sound = reply(1);
             let mut heard = sound.clone();
@@ -274,21 +231,34 @@ mod tests {
         }
     }
 
+    #[test]
+    fn packets_count_as_played_until_there_are_none() {
+        let mut canceller = EchoCanceller::new();
+        (1..=20).for_each(|stamp| canceller.play(stamp, &reply(1)));
+        canceller.cancel(1, &mut reply(1));
+        (0..15).for_each(|_| canceller.cancel(0, &mut reply(1)));
+        assert_eq!((canceller.next, canceller.quiet), ((18, 0), 0));
+        (0..10).for_each(|_| canceller.cancel(0, &mut reply(1)));
+        // After a pause nothing is played until that is told.
+        canceller.play(21, &reply(1));
+        canceller.cancel(0, &mut reply(1));
+        assert_eq!(canceller.next, (20, 0));
+    }
+
     proptest! {
         #[test]
         fn whatever_is_sent_and_told_it_goes_on(
-            steps in proptest::collection::vec((any::<bool>(), 0_u32..40, proptest::collection::vec(any::<u8>(), 0..20), 0_usize..1_000), 0..60),
+            steps in proptest::collection::vec((any::<bool>(), 0_u32..40, 0_usize..1_000), 0..60),
         ) {
-            let sent = SentPackets::default();
-            let mut canceller = EchoCanceller::new(sent.clone()).unwrap();
-            for (sends, stamp, opus, length) in steps {
-                if sends {
-                    sent.push(stamp, opus.into());
-                }
+            let mut canceller = EchoCanceller::new();
+            for (sends, stamp, length) in steps {
                 let mut sound = vec![i16::try_from(stamp * 800).unwrap(); length];
+                if sends {
+                    canceller.play(stamp, &sound);
+                }
                 canceller.cancel(stamp, &mut sound);
                 prop_assert_eq!(sound.len(), length);
-                prop_assert!(canceller.decoded.len() <= KEPT && sent.packets().len() <= KEPT);
+                prop_assert!(canceller.sent.len() <= KEPT);
             }
         }
     }

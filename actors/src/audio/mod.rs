@@ -1,8 +1,13 @@
 //! Pure audio processing: functions of samples and durations. No actix, no async, no sockets, no
 //! wall clock; times are [`std::time::Duration`]s since a start that the caller chose.
 
+pub mod echo;
 pub mod echo_canceller;
+pub mod echo_guard;
+pub mod echo_lag;
 pub mod endpointer;
+pub mod expected_echo;
+pub mod octaves;
 pub mod opus;
 pub mod pcm;
 pub mod playout;

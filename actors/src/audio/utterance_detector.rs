@@ -5,7 +5,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use super::echo_canceller::{EchoCanceller, SentPackets};
+use super::echo::{Echo, SentPackets};
 use super::endpointer::{Endpoint, Endpointer, MAX_ONSET_PAUSE};
 use super::opus::{Decoder, MAX_PACKET_MS, OpusError};
 use super::pcm;
@@ -38,25 +38,6 @@ pub struct Classified {
     /// Start or end of speech with the last of them, if any.
     pub endpoint: Option<Endpoint>,
     sound: Range<usize>,
-}
-
-/// Echo of a device that leaves it to us.
-struct Echo {
-    sent: SentPackets,
-    /// Made when something was played.
-    canceller: Option<EchoCanceller>,
-}
-
-impl Echo {
-    fn canceller(&mut self, played: u32) -> Option<&mut EchoCanceller> {
-        if self.canceller.is_none() && played > 0 {
-            let made = EchoCanceller::new(self.sent.clone());
-            self.canceller = made
-                .inspect_err(|error| tracing::warn!(%error, "cannot cancel the echo of a device"))
-                .ok();
-        }
-        self.canceller.as_mut()
-    }
 }
 
 /// Utterance detector of one device. Decoder, voice detector and history are created when they are
@@ -92,9 +73,15 @@ impl UtteranceDetector {
         }
     }
 
-    /// Removes the echo of these packets from the sound from now on.
+    /// Removes the echo of these packets, which the device tells of when it has played them, if that is configured.
     pub fn cancel_echo(&mut self, sent: SentPackets) {
-        self.echo = Some(Echo { sent, canceller: None });
+        let HearingSettings { cancel_echo, guard_echo, .. } = self.settings;
+        self.echo = Some(Echo::new(sent, cancel_echo, guard_echo));
+    }
+
+    /// Takes nothing for voice that may be the echo of these packets alone, if that is configured.
+    pub fn guard_echo(&mut self, sent: SentPackets) {
+        self.echo = Some(Echo::new(sent, false, self.settings.guard_echo));
     }
 
     /// Decodes a packet and appends its samples, without the echo of what was played.
@@ -120,8 +107,8 @@ impl UtteranceDetector {
         }
         let before = self.recent.len();
         decoder.decode(opus, &mut self.recent)?;
-        if let Some(canceller) = self.echo.as_mut().and_then(|echo| echo.canceller(played)) {
-            canceller.cancel(played, &mut self.recent[before..]);
+        if let Some(echo) = &mut self.echo {
+            echo.hear(played, &mut self.recent[before..]);
         }
         Ok(())
     }
@@ -138,7 +125,8 @@ impl UtteranceDetector {
         while endpoint.is_none() {
             let end = self.classified + FRAME_SAMPLES;
             let Some(frame) = self.recent.get(self.classified..end) else { break };
-            endpoint = self.endpointer.push(voicing.is_voice(frame), FRAME);
+            let echoes = self.echo.as_mut().is_some_and(Echo::explains_next);
+            endpoint = self.endpointer.push(voicing.is_voice(frame) && !echoes, FRAME);
             self.classified = end;
         }
         let start = match endpoint {
@@ -208,6 +196,9 @@ impl UtteranceDetector {
     pub fn forget(&mut self) {
         self.recent.clear();
         self.classified = 0;
+        if let Some(echo) = &mut self.echo {
+            echo.forget();
+        }
         self.endpointer.reset();
     }
 

@@ -12,7 +12,7 @@ use hearken_virtual_device::sound::PACKET;
 use tokio::time::Instant;
 
 /// Shortest way of a packet to the server.
-const WAY: Duration = Duration::from_millis(20);
+pub(crate) const WAY: Duration = Duration::from_millis(20);
 /// Nothing answers in this time: what is looked for is when a turn is taken to be over.
 const NEVER: Duration = Duration::from_secs(3_600);
 

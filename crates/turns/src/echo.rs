@@ -2,9 +2,12 @@
 //! voice detection says when somebody speaks. How much echo is left, how often it is taken for a person, and how often a
 //! person is heard over it. Not for what becomes of a reply then.
 
+pub mod conditions;
 mod device;
-mod room;
+mod hearing;
+pub(crate) mod room;
 
+use std::ops::Range;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -12,7 +15,9 @@ use anyhow::Context as _;
 use hearken_actors::audio::pcm;
 use hearken_virtual_device::sound::UPLINK_RATE_HZ;
 
-use self::device::Scene;
+use self::conditions::Condition;
+pub use self::hearing::Remedy;
+use self::hearing::Seen;
 use self::room::Room;
 use crate::manifest::Sample;
 use crate::run::in_parallel;
@@ -28,7 +33,9 @@ const APART: Duration = Duration::from_secs(9);
 const WORDS: Duration = Duration::from_millis(2_500);
 /// What a person says reaches the server's decision this long after it, at the latest.
 const REACHES: Duration = Duration::from_millis(300);
-/// Level of the reply at the microphone, of 32,768.
+/// Level of the reply as it is sent, of 32,768.
+const REPLY_LEVEL: f64 = 3_000.0;
+/// Its level at the microphone.
 const ECHO_LEVEL: f64 = 1_500.0;
 
 /// What was found in some scenes.
@@ -38,7 +45,7 @@ pub struct Echo {
     pub alone: Duration,
     /// Times that a person was heard then.
     pub false_starts: usize,
-    /// Energy of the microphone in that time, without and with the canceller.
+    /// Energy of the microphone in that time, without and with the remedy.
     pub energy: [f64; 2],
     /// Persons who spoke over the reply.
     pub speakers: usize,
@@ -84,23 +91,39 @@ pub fn read(samples: &[Sample]) -> anyhow::Result<Voices> {
     enough.then_some(voices).context("at least two recordings are needed")
 }
 
-/// Plays so many scenes with and without the canceller, on several threads. A person speaks at this level, in decibels
-/// over the echo.
+/// Somebody who speaks over the reply.
+struct Person {
+    from: Duration,
+    until: Duration,
+    sound: Vec<i16>,
+}
+
+/// What is measured at a level of the person, in decibels over the echo: for each remedy what was found.
+pub type Found = Vec<(f64, Vec<(Remedy, Echo)>)>;
+
+/// Plays the scenes of these numbers with each remedy, on several threads. Persons speak at these levels, in decibels over
+/// the echo.
 ///
 /// # Errors
 /// Fails if libopus cannot be used.
 pub fn measure(
     voices: &Voices,
-    scenes: usize,
-    level_db: f64,
+    condition: &Condition,
+    scenes: Range<u64>,
+    levels_db: &[f64],
     jobs: usize,
-) -> anyhow::Result<[Echo; 2]> {
-    let found = Mutex::new(Ok([Echo::default(), Echo::default()]));
-    in_parallel(jobs, scenes, |number| {
-        let scene = scene(voices, number as u64, level_db);
+) -> anyhow::Result<Found> {
+    let nothing = || Remedy::ALL.map(|remedy| (remedy, Echo::default())).to_vec();
+    let found: Found = levels_db.iter().map(|level_db| (*level_db, nothing())).collect();
+    let found = Mutex::new(Ok(found));
+    in_parallel(jobs, usize::try_from(scenes.end - scenes.start)?, |number| {
+        let scene = scene(voices, condition, scenes.start + number as u64, levels_db);
         let mut found = found.lock().expect("no thread panics with it");
         match (scene, &mut *found) {
-            (Ok(scene), Ok(all)) => all.iter_mut().zip(&scene).for_each(|(all, one)| all.add(one)),
+            (Ok(scene), Ok(all)) => {
+                let all = all.iter_mut().flat_map(|(_, remedies)| remedies);
+                all.zip(&scene).for_each(|((_, all), one)| all.add(one));
+            }
             (Err(error), all) => *all = Err(error),
             (Ok(_), Err(_)) => {}
         }
@@ -108,39 +131,75 @@ pub fn measure(
     found.into_inner().expect("no thread panics with it")
 }
 
-/// Plays one scene without and with the canceller.
-fn scene(voices: &Voices, seed: u64, level_db: f64) -> anyhow::Result<[Echo; 2]> {
+/// Plays one scene at each level with each remedy.
+fn scene(
+    voices: &Voices,
+    condition: &Condition,
+    seed: u64,
+    levels_db: &[f64],
+) -> anyhow::Result<Vec<Echo>> {
     let mut chance = fastrand::Rng::with_seed(seed);
     let reply = reply(voices, &mut chance);
-    let persons = persons(voices, ECHO_LEVEL * 10_f64.powf(level_db / 20.0), &mut chance);
-    let room = Room::new(&mut chance);
-    let scene = Scene { reply, persons, room, seed, level: ECHO_LEVEL };
-    let plain = device::play(&scene, false)?;
-    let cleaned = device::play(&scene, true)?;
-    let energy = [alone(&scene, &plain.sound), alone(&scene, &cleaned.sound)];
-    let speaking: Duration = scene.persons.iter().map(|p| p.until - p.from + REACHES).sum();
-    Ok([&plain, &cleaned].map(|seen| {
-        let spoken =
-            |at: &Duration| scene.persons.iter().any(|p| *at >= p.from && *at < p.until + REACHES);
-        let starts = || seen.starts.iter().filter(|at| **at >= LEARNED);
-        let in_words =
-            |p: &&device::Person| starts().any(|at| *at >= p.from && *at < p.until + REACHES);
-        Echo {
-            alone: SCENE - LEARNED - speaking,
-            false_starts: starts().filter(|at| !spoken(at)).count(),
-            energy,
-            speakers: scene.persons.len(),
-            heard: scene.persons.iter().filter(in_words).count(),
+    let persons = persons(voices, &mut chance);
+    let room = Room::new(condition.drive, &mut chance);
+    let drift_ppm = if seed.is_multiple_of(2) { -condition.drift_ppm } else { condition.drift_ppm };
+    let mut chance = fastrand::Rng::with_seed(seed ^ 7);
+    let mut played = device::play(&reply, condition, drift_ppm, &mut chance)?;
+    device::lose(&mut played.told, condition, &mut chance);
+    let gain = ECHO_LEVEL / REPLY_LEVEL;
+    let echo = room::drifted(&room.echo(&played.sound, reply.len()), drift_ppm);
+    let noise = |_| (chance.f64() * 2.0 - 1.0) * room.noise;
+    let noise: Vec<f64> = (0..reply.len()).map(noise).collect();
+    let background: Vec<f64> =
+        echo.iter().zip(noise).map(|(echo, noise)| f64::from(*echo) * gain + noise).collect();
+    let mut found = Vec::new();
+    for level_db in levels_db {
+        let level = ECHO_LEVEL * 10_f64.powf(level_db / 20.0);
+        let packets = hearing::encode(&microphone(&background, &persons, level))?;
+        let mut plain = None;
+        for remedy in Remedy::ALL {
+            let seen = hearing::hear(remedy, &played.sent, &played.told, &packets, seed)?;
+            let energy = alone(&persons, &seen.sound);
+            let energy = [*plain.get_or_insert(energy), energy];
+            found.push(judge(&persons, &seen, energy));
         }
-    }))
+    }
+    Ok(found)
+}
+
+/// Returns what a microphone records if the persons speak at this level.
+fn microphone(background: &[f64], persons: &[Person], level: f64) -> Vec<i16> {
+    let mut heard = background.to_vec();
+    for person in persons {
+        let from = pcm::samples_in(person.from, UPLINK_RATE_HZ);
+        let spoken = levelled(&person.sound, level);
+        heard[from..]
+            .iter_mut()
+            .zip(spoken)
+            .for_each(|(heard, spoken)| *heard += f64::from(spoken));
+    }
+    heard.into_iter().map(room::sample).collect()
+}
+
+fn judge(persons: &[Person], seen: &Seen, energy: [f64; 2]) -> Echo {
+    let speaking: Duration = persons.iter().map(|p| p.until - p.from + REACHES).sum();
+    let spoken = |at: &Duration| persons.iter().any(|p| *at >= p.from && *at < p.until + REACHES);
+    let starts = || seen.starts.iter().filter(|at| **at >= LEARNED);
+    let in_words = |p: &&Person| starts().any(|at| *at >= p.from && *at < p.until + REACHES);
+    Echo {
+        alone: SCENE - LEARNED - speaking,
+        false_starts: starts().filter(|at| !spoken(at)).count(),
+        energy,
+        speakers: persons.len(),
+        heard: persons.iter().filter(in_words).count(),
+    }
 }
 
 /// Returns the energy of what the microphone heard while nobody spoke.
-fn alone(scene: &Scene, sound: &[i16]) -> f64 {
+fn alone(persons: &[Person], sound: &[i16]) -> f64 {
     let speaks = |n: usize| {
         let at = pcm::duration(n, UPLINK_RATE_HZ);
-        at < LEARNED
-            || scene.persons.iter().any(|p| at + REACHES >= p.from && at < p.until + REACHES)
+        at < LEARNED || persons.iter().any(|p| at + REACHES >= p.from && at < p.until + REACHES)
     };
     let frame = UPLINK_RATE_HZ as usize / 50;
     let frames = sound.chunks(frame).enumerate().filter(|(n, _)| !speaks(n * frame));
@@ -151,21 +210,20 @@ fn reply(voices: &Voices, chance: &mut fastrand::Rng) -> Vec<i16> {
     let length = pcm::samples_in(SCENE, UPLINK_RATE_HZ);
     let mut reply = Vec::with_capacity(length);
     while reply.len() < length {
-        reply.extend(levelled(&voices.replies[chance.usize(..voices.replies.len())], 3_000.0));
+        reply.extend(levelled(&voices.replies[chance.usize(..voices.replies.len())], REPLY_LEVEL));
     }
     reply.truncate(length);
     reply
 }
 
-fn persons(voices: &Voices, level: f64, chance: &mut fastrand::Rng) -> Vec<device::Person> {
+fn persons(voices: &Voices, chance: &mut fastrand::Rng) -> Vec<Person> {
     let mut persons = Vec::new();
     let mut from = LEARNED + APART / 2;
     while from + WORDS + APART / 2 < SCENE {
         let mut sound = voices.persons[chance.usize(..voices.persons.len())].clone();
         sound.truncate(pcm::samples_in(WORDS, UPLINK_RATE_HZ));
-        let sound = levelled(&sound, level);
         let until = from + pcm::duration(sound.len(), UPLINK_RATE_HZ);
-        persons.push(device::Person { from, until, sound });
+        persons.push(Person { from, until, sound });
         from = until + APART;
     }
     persons
@@ -174,4 +232,29 @@ fn persons(voices: &Voices, level: f64, chance: &mut fastrand::Rng) -> Vec<devic
 fn levelled(sound: &[i16], level: f64) -> Vec<i16> {
     let gain = level / pcm::rms(sound).max(1.0);
     sound.iter().map(|s| room::sample(f64::from(*s) * gain)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use hearken_actors::testkit::sound;
+
+    use super::*;
+
+    #[test]
+    fn a_device_that_hears_its_reply_is_a_person_until_something_is_done() {
+        let recorded = |name| sound::decoded(&sound::recorded(name));
+        let voices = Voices {
+            replies: vec![recorded("zh_trade_stalls")],
+            persons: vec![recorded("en_go_forward")],
+        };
+        let plain = conditions::named("plain").unwrap();
+        let found = measure(&voices, &plain, 3..4, &[0.0], 1).unwrap();
+        let [(level_db, found)] = &found[..] else { panic!("one level") };
+        let of = |remedy| found.iter().find(|(one, _)| *one == remedy).map(|(_, echo)| echo);
+        assert!(level_db.abs() < f64::EPSILON);
+        assert!(of(Remedy::None).unwrap().false_starts > 3);
+        let cancelled = of(Remedy::Cancel).unwrap();
+        assert_eq!((cancelled.false_starts, cancelled.heard), (0, cancelled.speakers));
+        assert!(cancelled.erle_db() > 20.0, "{:.1} dB", cancelled.erle_db());
+    }
 }

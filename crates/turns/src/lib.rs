@@ -4,10 +4,13 @@
 //! Reading order: [`score`] (the metric), [`manifest`] (what is scored), [`policy`] (what is compared), [`device`]
 //! (the way of the sound), [`latency`], [`detector`], [`speech`], [`run`], [`report`]; apart from these, [`echo`] and [`speakers`].
 
+pub mod acted;
 pub mod detector;
 pub mod device;
 pub mod echo;
+pub mod interruptions;
 pub mod latency;
+pub mod listen;
 pub mod manifest;
 pub mod policy;
 pub mod report;

@@ -1,6 +1,7 @@
 //! `scripts/turns`: arguments and printing only.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool for people")]
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -11,16 +12,19 @@ use clap::{Parser, Subcommand};
 use hearken_actors::ports::TurnDetector;
 use hearken_turns::detector::Remembering;
 use hearken_turns::device::{Network, Upstreams};
+use hearken_turns::manifest::Sample;
 use hearken_turns::policy::Policy;
 use hearken_turns::run::{Conditions, Turn};
-use hearken_turns::{echo, manifest, policy, report, run, speakers};
+use hearken_turns::{echo, interruptions, listen, manifest, policy, report, run, speakers};
 
 const EXAMPLES: &str = "Examples:
   scripts/turns score turns/manifest.jsonl
   scripts/turns score turns/manifest.jsonl --language zh --splices
   scripts/turns score turns/manifest.jsonl --policy 'hearing.silence_ms=500|600, hearing.aggressiveness=3'
   scripts/turns latency turns/manifest.jsonl --policy 'speculation.tries=0'
-  scripts/turns echo turns/manifest.jsonl --scenes 60
+  scripts/turns echo turns/manifest.jsonl --scenes 60 --conditions plain,drift,loud
+  scripts/turns interruptions turns/manifest.jsonl --policy 'interruption.pause=false'
+  scripts/turns listen turns/manifest.jsonl --out samples
   scripts/turns speakers turns/manifest.jsonl --through-opus";
 
 /// Measures turn-taking on recorded speech, in virtual time.
@@ -49,6 +53,41 @@ enum Command {
         #[arg(long)]
         partials_ms: Option<u64>,
     },
+    /// Measures interruptions: what becomes of a reply when words, backchannels, coughs, a television or its echo are
+    /// heard over it.
+    #[command(after_help = EXAMPLES)]
+    Interruptions {
+        #[command(flatten)]
+        measurement: Measurement,
+        /// Conversations with each policy.
+        #[arg(long, default_value_t = 2_000)]
+        conversations: usize,
+        /// The conversations follow from it.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Only the conversation of this number, with its timeline.
+        #[arg(long)]
+        only: Option<usize>,
+        /// Ask the turn detector at each silence too, as the server does; that takes ten times as long.
+        #[arg(long)]
+        detect_turns: bool,
+        /// Times that recogniser, model and synthesiser take until their first result, in ms.
+        #[arg(long, value_delimiter = ',', num_args = 3, default_values_t = [250, 350, 150])]
+        upstreams_ms: Vec<u64>,
+    },
+    /// Writes samples to listen to, in stereo: left what the microphone hears, right what the loudspeaker plays. Beside
+    /// each stands its timeline, as text and as JSON.
+    #[command(after_help = EXAMPLES)]
+    Listen {
+        #[command(flatten)]
+        measurement: Measurement,
+        /// Folder for the samples.
+        #[arg(long)]
+        out: PathBuf,
+        /// Times that recogniser, model and synthesiser take until their first result, in ms.
+        #[arg(long, value_delimiter = ',', num_args = 3, default_values_t = [250, 350, 150])]
+        upstreams_ms: Vec<u64>,
+    },
     /// Measures echo: a device plays a reply in a room, and a person speaks over it.
     #[command(after_help = EXAMPLES)]
     Echo {
@@ -56,10 +95,16 @@ enum Command {
         manifest: PathBuf,
         /// Scenes of a minute, each in a room of its own.
         #[arg(long, default_value_t = 60)]
-        scenes: usize,
+        scenes: u64,
         /// Levels of the person, in decibels over the echo.
         #[arg(long, value_delimiter = ',', default_values_t = [0.0, -10.0], allow_hyphen_values = true)]
         level_db: Vec<f64>,
+        /// What is worse than usual: drift, jumps, lost, stretches, loud, all; plain, or exact for better.
+        #[arg(long, value_delimiter = ',', default_values_t = ["plain".to_owned()])]
+        conditions: Vec<String>,
+        /// Number of the first scene: scenes of other numbers are others.
+        #[arg(long, default_value_t = 0)]
+        first: u64,
         /// Scenes at a time.
         #[arg(long, default_value_t = 2)]
         jobs: usize,
@@ -123,8 +168,22 @@ fn main() -> ExitCode {
         Command::Latency { measurement, upstreams_ms, partials_ms } => {
             latency(&measurement, &upstreams_ms, partials_ms)
         }
-        Command::Echo { manifest, scenes, level_db, jobs } => {
-            measure_echo(&manifest, scenes, &level_db, jobs)
+        Command::Interruptions {
+            mut measurement,
+            conversations,
+            seed,
+            only,
+            detect_turns,
+            upstreams_ms,
+        } => {
+            measurement.detector.take_if(|_| !detect_turns);
+            interrupt(&measurement, (conversations, only, seed), &upstreams_ms)
+        }
+        Command::Listen { measurement, out, upstreams_ms } => {
+            write_samples(&measurement, &out, &upstreams_ms)
+        }
+        Command::Echo { manifest, scenes, level_db, conditions, first, jobs } => {
+            measure_echo(&manifest, &conditions, first..first + scenes, &level_db, jobs)
         }
         Command::Speakers { manifest, seconds, embedder, through_opus, silence_ms, jobs } => {
             let lengths: Result<_, _> =
@@ -175,12 +234,8 @@ fn latency(
     let policies = given(args)?;
     let (turns, unmarked) = turns(args)?;
     let begun = Instant::now();
-    let times: Vec<Duration> = upstreams_ms.iter().copied().map(Duration::from_millis).collect();
-    let [recogniser, model, synthesiser] = times[..] else {
-        bail!("--upstreams-ms needs three times, of recogniser, model and synthesiser");
-    };
     let partials = partials_ms.map(Duration::from_millis);
-    let upstreams = Upstreams { recogniser, model, synthesiser, partials };
+    let upstreams = Upstreams { partials, ..upstreams(upstreams_ms)? };
     let conditions = conditions(args, upstreams)?;
     let latencies = run::latency(&policies, &turns, &conditions);
     if args.json {
@@ -192,13 +247,75 @@ fn latency(
     Ok(())
 }
 
-fn measure_echo(file: &Path, scenes: usize, levels_db: &[f64], jobs: usize) -> anyhow::Result<()> {
+fn upstreams(times_ms: &[u64]) -> anyhow::Result<Upstreams> {
+    let times: Vec<Duration> = times_ms.iter().copied().map(Duration::from_millis).collect();
+    let [recogniser, model, synthesiser] = times[..] else {
+        bail!("--upstreams-ms needs three times, of recogniser, model and synthesiser");
+    };
+    Ok(Upstreams { recogniser, model, synthesiser, partials: None })
+}
+
+fn interrupt(
+    args: &Measurement,
+    (conversations, only, seed): (usize, Option<usize>, u64),
+    upstreams_ms: &[u64],
+) -> anyhow::Result<()> {
+    let policies = given(args)?;
+    let (samples, unmarked) = samples(args)?;
+    let recordings = samples.len();
+    let voices = interruptions::read(&samples)?;
+    let conditions = conditions(args, upstreams(upstreams_ms)?)?;
+    if let Some(number) = only {
+        for policy in &policies {
+            let told = interruptions::explain(policy, &voices, number, seed, &conditions);
+            println!("{}:\n{told}", policy.name);
+        }
+        return Ok(());
+    }
+    let begun = Instant::now();
+    let outcomes = interruptions::measure(&policies, &voices, conversations, seed, &conditions);
+    if args.json {
+        println!("{}", interruptions::json(&policies, &outcomes));
+    } else {
+        println!("{}", interruptions::table(&policies, &outcomes));
+        for (policy, outcome) in policies.iter().zip(&outcomes) {
+            println!("{}:\n{}", policy.name, interruptions::versions_table(outcome));
+        }
+    }
+    tell(recordings, unmarked, policies.len(), begun);
+    Ok(())
+}
+
+fn write_samples(args: &Measurement, folder: &Path, upstreams_ms: &[u64]) -> anyhow::Result<()> {
+    let (samples, _) = samples(args)?;
+    let conditions = conditions(args, upstreams(upstreams_ms)?)?;
+    let policies = given(args)?;
+    let Some(Policy { settings, .. }) = policies.last() else { return Ok(()) };
+    for written in listen::write(&samples, folder, settings, &conditions)? {
+        let file = written.file.display();
+        let shows = if written.shown { "" } else { " does not show what it is to show:" };
+        println!("{file}:{shows} {}", written.found);
+    }
+    Ok(())
+}
+
+fn measure_echo(
+    file: &Path,
+    conditions: &[String],
+    scenes: Range<u64>,
+    levels_db: &[f64],
+    jobs: usize,
+) -> anyhow::Result<()> {
+    let conditions = conditions.iter().map(|name| echo::conditions::named(name));
+    let conditions: Vec<_> = conditions.collect::<Result<_, _>>()?;
     let voices = echo::read(&manifest::read(file)?.samples)?;
     println!("{}", report::ECHO_HEAD);
-    for level_db in levels_db {
-        let found = echo::measure(&voices, scenes, *level_db, jobs)?;
-        for (name, found) in ["none", "cancelled"].iter().zip(&found) {
-            println!("{}", report::echo_row(*level_db, name, found));
+    for condition in &conditions {
+        let found = echo::measure(&voices, condition, scenes.clone(), levels_db, jobs)?;
+        for (level_db, remedies) in &found {
+            for (remedy, found) in remedies {
+                println!("{}", report::echo_row(condition, *level_db, *remedy, found));
+            }
         }
     }
     Ok(())
@@ -221,6 +338,11 @@ fn given(args: &Measurement) -> anyhow::Result<Vec<Policy>> {
 
 /// Reads the recordings, and returns how many without marks were left out.
 fn turns(args: &Measurement) -> anyhow::Result<(Vec<Turn>, usize)> {
+    let (samples, unmarked) = samples(args)?;
+    Ok((run::read(samples, args.splices)?, unmarked))
+}
+
+fn samples(args: &Measurement) -> anyhow::Result<(Vec<Sample>, usize)> {
     let manifest = manifest::read(&args.manifest)?;
     let mut samples = manifest.samples;
     if let Some(language) = &args.language {
@@ -229,7 +351,7 @@ fn turns(args: &Measurement) -> anyhow::Result<(Vec<Turn>, usize)> {
     if samples.is_empty() {
         bail!("{}: no recording to score", args.manifest.display());
     }
-    Ok((run::read(samples, args.splices)?, manifest.unmarked))
+    Ok((samples, manifest.unmarked))
 }
 
 fn conditions(args: &Measurement, upstreams: Upstreams) -> anyhow::Result<Conditions> {

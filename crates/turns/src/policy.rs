@@ -2,6 +2,7 @@
 //! what they do.
 
 use anyhow::{Context as _, bail};
+use hearken_actors::interruption::InterruptionSettings;
 use hearken_actors::settings::{HearingSettings, PipelineSettings, SpeakingSettings};
 use hearken_actors::speculation::SpeculationSettings;
 use hearken_actors::turn_detection::TurnDetectionSettings;
@@ -28,6 +29,7 @@ struct Keys {
     hearing: HearingSettings,
     turn_detection: TurnDetectionSettings,
     speculation: SpeculationSettings,
+    interruption: InterruptionSettings,
     speaking: SpeakingSettings,
 }
 
@@ -69,9 +71,9 @@ fn settings(point: &[(&str, &str)]) -> anyhow::Result<PipelineSettings> {
     let lines = point.iter().map(|(key, value)| format!("{key} = {value}\n"));
     let keys: Keys = toml::from_str(&lines.collect::<String>())
         .map_err(|e| anyhow::anyhow!("{}", e.message()))?;
-    let Keys { hearing, turn_detection, speculation, speaking } = keys;
+    let Keys { hearing, turn_detection, speculation, interruption, speaking } = keys;
     let others = PipelineSettings::default();
-    Ok(PipelineSettings { hearing, turn_detection, speculation, speaking, ..others })
+    Ok(PipelineSettings { hearing, turn_detection, speculation, interruption, speaking, ..others })
 }
 
 #[cfg(test)]

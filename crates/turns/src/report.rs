@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::echo::Echo;
+use crate::echo::conditions::Condition;
+use crate::echo::{Echo, Remedy};
 use crate::latency::Latency;
 use crate::policy::Policy;
 use crate::score::{Groups, OperatingPoints, Tally, mean, operating_points, percentile};
@@ -128,17 +129,19 @@ pub fn json(policies: &[Policy], scores: &[Groups<Tally>]) -> Value {
 }
 
 /// Head of the table of echoes.
-pub const ECHO_HEAD: &str = "| Person over echo, dB | Canceller | Reduction (ERLE), dB | False starts an hour | Persons heard | % |\n\
-     |---|---|---|---|---|---|";
+pub const ECHO_HEAD: &str = "| Condition | Person over echo, dB | Remedy | Reduction (ERLE), dB | False starts an hour | Persons heard | % |\n\
+     |---|---|---|---|---|---|---|";
 
 /// Returns a row of that table.
-pub fn echo_row(level_db: f64, name: &str, echo: &Echo) -> String {
+pub fn echo_row(condition: &Condition, level_db: f64, remedy: Remedy, echo: &Echo) -> String {
     let hours = echo.alone.as_secs_f64() / 3_600.0;
     let an_hour = echo.false_starts as f64 / hours.max(f64::EPSILON);
     let share = echo.heard as f64 / (echo.speakers.max(1)) as f64;
     format!(
-        "| {level_db:.0} | {name} | {:.1} | {an_hour:.1} | {} of {} | {:.1} |",
-        if name == "none" { 0.0 } else { echo.erle_db() },
+        "| {} | {level_db:.0} | {} | {:.1} | {an_hour:.1} | {} of {} | {:.1} |",
+        condition.name,
+        remedy.name(),
+        echo.erle_db(),
         echo.heard,
         echo.speakers,
         share * 100.0,

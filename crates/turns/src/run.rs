@@ -136,7 +136,7 @@ pub(crate) fn in_parallel(jobs: usize, count: usize, work: impl Fn(usize) + Sync
     });
 }
 
-fn progress(shown: &Mutex<Instant>, done: usize, all: usize) {
+pub(crate) fn progress(shown: &Mutex<Instant>, done: usize, all: usize) {
     let mut shown = shown.lock().expect("no thread panics with it");
     if shown.elapsed() >= PROGRESS_EVERY {
         *shown = Instant::now();

@@ -60,6 +60,7 @@
 
 pub mod boot;
 pub mod clock;
+pub mod dice;
 pub mod dtx;
 pub mod endpoint_options;
 pub mod events;
@@ -69,6 +70,7 @@ mod iot;
 pub mod load;
 mod mcp;
 mod messages;
+pub mod network;
 pub mod observer;
 pub mod ogg;
 mod outbox;

@@ -101,6 +101,7 @@ impl DeviceActor {
             TurnInput::Words(words) => self.rules.interruption.meaning(words, asked),
             _ => Meaning::Words,
         };
+        tracing::debug!(turn = %turn.id, ?meaning, "understood an interruption");
         match (meaning, input) {
             (Meaning::Backchannel, _) => {
                 self.dismiss(turn.id);

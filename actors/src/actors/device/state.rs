@@ -14,7 +14,7 @@ use crate::actors::messages::{
     DeviceToolMessage, PlaybackEnded, PlaybackItem, StartTurn, UplinkItem,
 };
 use crate::admission::Admission;
-use crate::audio::echo_canceller::SentPackets;
+use crate::audio::echo::SentPackets;
 use crate::audio::playout::{PlayedBack, Playout};
 use crate::device_registry::DeviceRegistry;
 use crate::dialogue::Turn;
@@ -100,7 +100,7 @@ pub(super) struct ConnectionState {
     pub(super) notice_given: bool,
     /// True if the client asked for partial transcripts.
     pub(super) wants_partials: bool,
-    /// Packets that it is sent, if it leaves its echo to us.
+    /// Packets that it is sent, if it leaves its echo to us, or may hear them.
     pub(super) sent: Option<SentPackets>,
     /// Stamp of the last packet.
     pub(super) last_stamp: u32,

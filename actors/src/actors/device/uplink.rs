@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::{DeviceActor, LANE_RESERVE};
 use crate::actors::messages::{DeviceToolMessage, UplinkItem};
-use crate::audio::echo_canceller::SentPackets;
+use crate::audio::echo::SentPackets;
 use crate::dialogue::TurnInput;
 use crate::metrics::actor_metrics;
 use crate::ports::RecordedFrame;
@@ -117,6 +117,11 @@ impl DeviceActor {
         }
         if mode == ListenMode::Manual {
             self.cut(ctx);
+        }
+        // In the other modes its microphone is closed while we speak.
+        if mode == ListenMode::Realtime && self.state.sent.is_none() {
+            let sent = self.state.sent.insert(SentPackets::default()).clone();
+            self.order(UplinkItem::GuardEcho(sent), ctx);
         }
         self.order(UplinkItem::ListenStart(mode), ctx);
     }

@@ -41,6 +41,7 @@ impl SessionActor {
     /// Drops the attempt, as if it had not been made.
     fn withdraw(&mut self, ctx: &mut Context<Self>) {
         let Some(attempt) = self.attempt.take() else { return };
+        tracing::debug!(turn = %attempt.turn.id, "withdrew the attempt");
         attempt.turn.withdraw();
         ctx.cancel_future(attempt.work);
         actor_metrics().turn_taking.attempts.withdrawn.increment(1);

@@ -1,17 +1,14 @@
-//! A device that leaves its echo to the server, by the rules of its firmware, and the server's hearing behind a network.
-//! Not for the room.
+//! A device that leaves its echo to the server, by the rules of its firmware, behind a network: what of a reply it plays
+//! when, and what it tells of that. Not for the server's hearing.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use hearken_actors::audio::echo_canceller::SentPackets;
-use hearken_actors::audio::endpointer::Endpoint;
 use hearken_actors::audio::opus::{Decoder, Encoder};
 use hearken_actors::audio::pcm;
-use hearken_actors::audio::utterance_detector::UtteranceDetector;
-use hearken_actors::settings::{HearingSettings, SpeakingSettings};
+use hearken_actors::settings::SpeakingSettings;
 use hearken_proto::device::{AudioPacket, AudioParams, Framing, ListenMode};
 use hearken_virtual_device::clock::Drift;
 use hearken_virtual_device::firmware::{Event, Fact, Firmware};
@@ -20,43 +17,39 @@ use hearken_virtual_device::profile::{Build, Profile};
 use hearken_virtual_device::sound::{PACKET, UPLINK_RATE_HZ};
 use hearken_virtual_device::virtual_device::{LinkAction, VirtualDevice};
 
-use super::room::{self, Room};
+use super::conditions::Condition;
 
 /// Shortest way of a packet.
-const WAY: Duration = Duration::from_millis(20);
-/// Longest additional delay of a packet to the device.
-const JITTER_MS: u64 = 50;
-/// One stamp in so many is lost.
-const LOST_STAMPS: u32 = 20;
+pub(super) const WAY: Duration = Duration::from_millis(20);
+/// Longest additional delay of a packet.
+pub(super) const JITTER_MS: u64 = 50;
+/// A device runs out of packets for so long, in milliseconds.
+const GAP_MS: std::ops::Range<u64> = 60..120;
 const HELLO: &str = r#"{"type":"hello","transport":"websocket","session_id":"s","audio_params":{"format":"opus","sample_rate":16000,"channels":1,"frame_duration":60}}"#;
 const START: &str = r#"{"type":"tts","state":"start"}"#;
 
-/// Somebody who speaks over the reply.
-#[derive(Debug, Clone)]
-pub(super) struct Person {
-    pub(super) from: Duration,
-    pub(super) until: Duration,
-    pub(super) sound: Vec<i16>,
+/// A packet of the reply.
+pub(super) struct Sent {
+    pub(super) at: Duration,
+    pub(super) stamp: u32,
+    pub(super) opus: Bytes,
 }
 
-/// What happens around the device.
-pub(super) struct Scene {
-    /// What it plays.
-    pub(super) reply: Vec<i16>,
-    pub(super) persons: Vec<Person>,
-    pub(super) room: Room,
-    pub(super) seed: u64,
-    /// Level of the reply at the microphone, of 32,768.
-    pub(super) level: f64,
+/// A packet of the microphone, without its sound.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Told {
+    /// When it was sent.
+    pub(super) at: Duration,
+    /// The stamp in it.
+    pub(super) stamp: u32,
 }
 
-/// What the server made of it.
-#[derive(Default)]
-pub(super) struct Seen {
-    /// When it took somebody to be speaking.
-    pub(super) starts: Vec<Duration>,
-    /// What it heard.
+/// What a device did with a reply.
+pub(super) struct Played {
+    pub(super) sent: Vec<Sent>,
+    /// What the loudspeaker played, from the beginning.
     pub(super) sound: Vec<i16>,
+    pub(super) told: Vec<Told>,
 }
 
 /// What the loudspeaker plays, from the beginning.
@@ -75,34 +68,38 @@ impl Observer for Speaker {
     }
 }
 
-/// Plays a scene. Times are from its beginning; the reply begins with it.
+/// Lets a device play a reply. Times are from its beginning; `drift_ppm` is by how much its microphone is faster.
 ///
 /// # Errors
 /// Fails if libopus cannot be used.
-pub(super) fn play(scene: &Scene, cancels: bool) -> anyhow::Result<Seen> {
-    let played = Arc::new(Mutex::new((Decoder::new(UPLINK_RATE_HZ)?, Vec::new())));
-    let mut device = connected(Speaker(Arc::clone(&played)));
-    let mut server = Server::new(cancels);
-    let mut encoder = Encoder::new(UPLINK_RATE_HZ, 24_000, 0)?;
-    let mut chance = fastrand::Rng::with_seed(scene.seed ^ 7);
-    let mut arrivals = server.sends(&scene.reply, &mut chance)?.into_iter().peekable();
-    let block = pcm::samples_in(PACKET, UPLINK_RATE_HZ);
-    for tick in 1..=scene.reply.len() / block {
-        let now = PACKET * tick as u32;
-        while let Some((at, frame)) = arrivals.next_if(|(at, _)| *at <= now) {
+pub(super) fn play(
+    reply: &[i16],
+    condition: &Condition,
+    drift_ppm: f64,
+    chance: &mut fastrand::Rng,
+) -> anyhow::Result<Played> {
+    let speaker = Speaker(Arc::new(Mutex::new((Decoder::new(UPLINK_RATE_HZ)?, Vec::new()))));
+    let mut device = connected(speaker.clone());
+    let (sent, arrivals) = send(reply, condition, chance)?;
+    let mut arrivals = arrivals.into_iter().peekable();
+    let mut told = Vec::new();
+    let packets = reply.len() / pcm::samples_in(PACKET, UPLINK_RATE_HZ);
+    for packet in 1..=packets {
+        let at = (PACKET * u32::try_from(packet)?).div_f64(1.0 + drift_ppm * 1e-6);
+        while let Some((at, frame)) = arrivals.next_if(|(arrives, _)| *arrives <= at) {
             advance(&mut device, at);
             device.at(at, Event::Binary(frame));
         }
-        advance(&mut device, now);
-        let heard =
-            microphone(scene, &played.lock().expect("nobody panics with it").1, now, &mut chance);
-        for action in device.at(now, Event::Microphone(encoder.encode(&heard)?)) {
+        advance(&mut device, at);
+        // What is in the packet is nothing to the device.
+        for action in device.at(at, Event::Microphone(Bytes::from_static(&[0]))) {
             if let LinkAction::Binary(frame) = action {
-                server.hears(&frame, now, &mut chance)?;
+                told.push(Told { at, stamp: Framing::V2.decode(&frame)?.timestamp_ms });
             }
         }
     }
-    Ok(server.seen)
+    let sound = std::mem::take(&mut speaker.0.lock().expect("nobody panics with it").1);
+    Ok(Played { sent, sound, told })
 }
 
 /// Returns a device that is connected, listens and is told that a reply comes.
@@ -126,127 +123,112 @@ fn advance(device: &mut VirtualDevice<Speaker>, now: Duration) {
     }
 }
 
-/// Returns what the microphone has recorded by now.
-fn microphone(
-    scene: &Scene,
-    played: &[i16],
-    now: Duration,
+/// Frames of a reply with the times at which they arrive.
+type Arrivals = Vec<(Duration, Bytes)>;
+
+/// Encodes the reply and sends it over the network.
+fn send(
+    reply: &[i16],
+    condition: &Condition,
     chance: &mut fastrand::Rng,
-) -> Vec<i16> {
+) -> anyhow::Result<(Vec<Sent>, Arrivals)> {
+    let speaking = SpeakingSettings::default();
+    let mut encoder = Encoder::new(UPLINK_RATE_HZ, speaking.bitrate_bps, speaking.complexity)?;
     let block = pcm::samples_in(PACKET, UPLINK_RATE_HZ);
-    let end = pcm::samples_in(now, UPLINK_RATE_HZ);
-    // What was played so long ago is heard now; the device's own buffers are the delay.
-    let until = end.saturating_sub(scene.room.delay);
-    let from = until.saturating_sub(block + Room::reach());
-    let known = |n: usize| played.get(n).copied().unwrap_or_default();
-    let speaker: Vec<i16> = (from..until).map(known).collect();
-    let gain = scene.level / 3_000.0;
-    let echo = scene.room.echo(&speaker, block);
-    let mut heard: Vec<f64> = echo.iter().map(|s| s * gain).collect();
-    for person in &scene.persons {
-        let begun = pcm::samples_in(person.from, UPLINK_RATE_HZ);
-        for (n, sample) in heard.iter_mut().enumerate() {
-            let at = (end - block + n).checked_sub(begun);
-            *sample += at.and_then(|at| person.sound.get(at)).map_or(0.0, |s| f64::from(*s));
+    let length = pcm::duration(reply.len(), UPLINK_RATE_HZ);
+    let mut gaps = moments(condition.jumps, length, &mut chance.fork()).into_iter().peekable();
+    let mut gap = chance.fork();
+    let (mut sent, mut arrivals) = (Vec::new(), Vec::new());
+    let (mut last, mut over) = (Duration::ZERO, Duration::ZERO);
+    for (n, samples) in reply.chunks_exact(block).enumerate() {
+        let n = u32::try_from(n).context("a reply of days")?;
+        let plays_at = Duration::from_millis(100) + PACKET * n;
+        let at = plays_at.saturating_sub(PACKET * (speaking.lead_packets - 1));
+        let opus = encoder.encode(samples)?;
+        let stamp = u32::try_from(plays_at.as_millis())?;
+        last = last.max(at + WAY + Duration::from_millis(chance.u64(..JITTER_MS)));
+        if gaps.next_if(|gap| *gap <= over).is_some() {
+            last = last.max(over + Duration::from_millis(gap.u64(GAP_MS)));
         }
+        // When the device has played it.
+        over = over.max(last) + PACKET;
+        let packet = AudioPacket { opus: opus.clone(), timestamp_ms: stamp };
+        arrivals.push((last, Framing::V2.encode(&packet)));
+        sent.push(Sent { at, stamp, opus });
     }
-    let mut noise = || (chance.f64() * 2.0 - 1.0) * scene.room.noise;
-    heard.iter().map(|s| room::sample(s + noise())).collect()
+    Ok((sent, arrivals))
 }
 
-/// The server's side.
-struct Server {
-    detector: UtteranceDetector,
-    sent: SentPackets,
-    /// Packets of the reply with their stamps, and when they are sent.
-    stamped: Vec<(Duration, u32, Bytes)>,
-    told: usize,
-    seen: Seen,
+/// Loses stamps on their way.
+pub(super) fn lose(told: &mut [Told], condition: &Condition, chance: &mut fastrand::Rng) {
+    let length = told.last().map_or(Duration::ZERO, |told| told.at);
+    let stretches: Vec<(Duration, Duration)> = moments(condition.stretches, length, chance)
+        .into_iter()
+        .map(|from| (from, from + Duration::from_millis(chance.u64(1_000..3_000))))
+        .collect();
+    for told in told {
+        let stretch = stretches.iter().any(|(from, until)| (*from..*until).contains(&told.at));
+        if stretch || (condition.lost_in > 0 && chance.u32(..condition.lost_in) == 0) {
+            told.stamp = 0;
+        }
+    }
 }
 
-impl Server {
-    fn new(cancels: bool) -> Self {
-        let mut detector = UtteranceDetector::new(HearingSettings::default());
-        detector.set_speaking(true);
-        let sent = SentPackets::default();
-        if cancels {
-            detector.cancel_echo(sent.clone());
-        }
-        Self { detector, sent, stamped: Vec::new(), told: 0, seen: Seen::default() }
-    }
-
-    /// Encodes the reply, and returns its frames with the times at which they arrive.
-    fn sends(
-        &mut self,
-        reply: &[i16],
-        chance: &mut fastrand::Rng,
-    ) -> anyhow::Result<Vec<(Duration, Bytes)>> {
-        let speaking = SpeakingSettings::default();
-        let mut encoder = Encoder::new(UPLINK_RATE_HZ, speaking.bitrate_bps, speaking.complexity)?;
-        let block = pcm::samples_in(PACKET, UPLINK_RATE_HZ);
-        let (mut frames, mut last) = (Vec::new(), Duration::ZERO);
-        for (n, samples) in reply.chunks_exact(block).enumerate() {
-            let n = u32::try_from(n).context("a reply of days")?;
-            let plays_at = Duration::from_millis(100) + PACKET * n;
-            let at = plays_at.saturating_sub(PACKET * (speaking.lead_packets - 1));
-            let opus = encoder.encode(samples)?;
-            let timestamp_ms = u32::try_from(plays_at.as_millis())?;
-            last = last.max(at + WAY + Duration::from_millis(chance.u64(..JITTER_MS)));
-            frames.push((
-                last,
-                Framing::V2.encode(&AudioPacket { opus: opus.clone(), timestamp_ms }),
-            ));
-            self.stamped.push((at, timestamp_ms, opus));
-        }
-        Ok(frames)
-    }
-
-    /// A packet of the microphone that was sent then has come.
-    fn hears(
-        &mut self,
-        frame: &Bytes,
-        sent: Duration,
-        chance: &mut fastrand::Rng,
-    ) -> anyhow::Result<()> {
-        let now = sent + WAY;
-        while let Some((_, stamp, opus)) = self.stamped.get(self.told).filter(|(at, ..)| *at <= now)
-        {
-            self.sent.push(*stamp, opus.clone());
-            self.told += 1;
-        }
-        let packet = Framing::V2.decode(frame)?;
-        let stamp = if chance.u32(..LOST_STAMPS) == 0 { 0 } else { packet.timestamp_ms };
-        let before = self.detector.unclassified().len();
-        self.detector.decode(&packet.opus, stamp)?;
-        self.seen.sound.extend_from_slice(&self.detector.unclassified()[before..]);
-        while let Some(classified) = self.detector.classify() {
-            if let Some(Endpoint::Started { .. }) = classified.endpoint {
-                self.seen.starts.push(sent);
-            }
-        }
-        Ok(())
-    }
+/// Returns so many moments a minute, one in each equal part of the time.
+fn moments(a_minute: usize, length: Duration, chance: &mut fastrand::Rng) -> Vec<Duration> {
+    let count = (a_minute as f64 * length.as_secs_f64() / 60.0).round();
+    (0..count as usize).map(|n| length.mul_f64((n as f64 + chance.f64()) / count)).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use hearken_actors::testkit::sound;
 
+    use super::super::conditions;
     use super::*;
 
-    #[test]
-    fn a_device_that_hears_its_reply_is_a_person_until_its_echo_is_cancelled() {
+    fn played(condition: &str, drift_ppm: f64) -> Played {
         let recorded = sound::decoded(&sound::recorded("zh_trade_stalls"));
-        let reply = recorded.into_iter().cycle().take(8 * UPLINK_RATE_HZ as usize).collect();
-        let room = Room::new(&mut fastrand::Rng::with_seed(3));
-        let scene = Scene { reply, persons: Vec::new(), room, seed: 3, level: 1_500.0 };
-        let [plain, cleaned] = [false, true].map(|cancels| play(&scene, cancels).unwrap());
-        assert!(!plain.starts.is_empty());
-        let energy = |seen: &Seen| {
-            let last = &seen.sound[seen.sound.len() / 2..];
-            last.iter().map(|s| f64::from(*s) * f64::from(*s)).sum::<f64>()
+        let reply: Vec<i16> =
+            recorded.into_iter().cycle().take(30 * UPLINK_RATE_HZ as usize).collect();
+        let condition = conditions::named(condition).unwrap();
+        let mut chance = fastrand::Rng::with_seed(3);
+        let mut played = play(&reply, &condition, drift_ppm, &mut chance).unwrap();
+        lose(&mut played.told, &condition, &mut chance);
+        played
+    }
+
+    /// Returns how long it takes from a packet's time to its stamp, for each that is told.
+    fn told_after(played: &Played) -> Vec<i128> {
+        let told = played.told.iter().filter(|told| told.stamp > 0);
+        told.map(|told| told.at.as_millis() as i128 - i128::from(told.stamp)).collect()
+    }
+
+    #[test]
+    fn stamps_tell_of_gaps_in_what_is_played() {
+        let [plain, jumps] = ["exact", "jumps"].map(|name| told_after(&played(name, 0.0)));
+        let later = |told: &[i128]| told[told.len() - 1] - told[20];
+        assert_eq!(later(&plain), 0);
+        assert!((120..=360).contains(&later(&jumps)), "{}", later(&jumps));
+    }
+
+    #[test]
+    fn stamps_are_lost_one_by_one_or_for_seconds() {
+        let lost = |name| {
+            let told = played(name, 0.0).told;
+            let longest = told.split(|t| t.stamp > 0).map(<[Told]>::len).max().unwrap();
+            (told.iter().filter(|t| t.stamp == 0).count() * 100 / told.len(), longest)
         };
-        let reduction = 10.0 * (energy(&plain) / energy(&cleaned).max(1.0)).log10();
-        assert!(reduction > 20.0, "{reduction:.1} dB");
+        let [exact, plain, many, stretches] = ["exact", "plain", "lost", "stretches"].map(lost);
+        assert!(exact.0 <= 1 && (2..10).contains(&plain.0), "{exact:?} {plain:?}");
+        assert!((25..45).contains(&many.0) && many.1 < 16, "{many:?}");
+        assert!(stretches.1 >= 16, "{stretches:?}");
+    }
+
+    #[test]
+    fn a_fast_microphone_has_recorded_sooner() {
+        let at = |ppm| played("plain", ppm).told[499].at.as_micros();
+        assert_eq!(at(0.0), 30_000_000);
+        assert!((2_990..3_010).contains(&(at(0.0) - at(100.0))));
     }
 }

@@ -1,24 +1,28 @@
 //! A room and its loudspeaker: what the microphone hears of what is played. Not for the person in it.
 
 /// Length of the echo.
-const TAPS: usize = 1_920;
+pub(crate) const TAPS: usize = 1_920;
+/// Samples that are computed at a time.
+const BLOCK: usize = 4_096;
+/// Samples on each side of a place that its value is computed from, where clocks differ.
+const NEAR: isize = 16;
 
 /// Room with a loudspeaker that saturates.
 #[derive(Debug, Clone)]
-pub(super) struct Room {
+pub(crate) struct Room {
     /// Impulse response, from the loudspeaker to the microphone; of energy 1.
     response: Vec<f32>,
     /// Samples from what is played to what is heard: the device's own buffers.
-    pub(super) delay: usize,
+    pub(crate) delay: usize,
     /// How much louder than linear the loudspeaker is driven.
     drive: f64,
     /// Level of the room's own noise, of 32,768.
-    pub(super) noise: f64,
+    pub(crate) noise: f64,
 }
 
 impl Room {
-    /// Draws a room: small to large, with a good or a bad loudspeaker.
-    pub(super) fn new(chance: &mut fastrand::Rng) -> Self {
+    /// Draws a room: small to large, with a good or a bad loudspeaker, which is driven so many times louder than usual.
+    pub(crate) fn new(drive: f64, chance: &mut fastrand::Rng) -> Self {
         let decay = 100.0 + 400.0 * chance.f64();
         let reflections = 0.1 + 0.4 * chance.f64();
         let mut response: Vec<f64> = (0..TAPS)
@@ -29,27 +33,26 @@ impl Room {
         Self {
             response: response.iter().map(|h| (h / energy) as f32).collect(),
             delay: 160 + chance.usize(..1_600),
-            drive: 0.5 + 2.5 * chance.f64(),
+            drive: drive * (0.5 + 2.5 * chance.f64()),
             noise: 5.0 + 15.0 * chance.f64(),
         }
     }
 
-    /// Returns what is heard of the samples that were played up to now, for the newest `length` of them. What was played
-    /// before the first is silence.
-    pub(super) fn echo(&self, played: &[i16], length: usize) -> Vec<f64> {
+    /// Returns what is heard while this is played and after it, for so many samples from the beginning.
+    pub(crate) fn echo(&self, played: &[i16], length: usize) -> Vec<f32> {
         let driven: Vec<f32> = played.iter().map(|s| self.speaker(f64::from(*s)) as f32).collect();
-        let at = |n: usize| {
-            let taps = self.response.iter().zip(driven[..=n].iter().rev());
-            f64::from(taps.map(|(h, s)| h * s).sum::<f32>())
-        };
-        let missing = length.saturating_sub(driven.len());
-        let silence = std::iter::repeat_n(0.0, missing);
-        silence.chain((driven.len() - (length - missing)..driven.len()).map(at)).collect()
-    }
-
-    /// Number of samples before the newest ones that are heard in them.
-    pub(super) const fn reach() -> usize {
-        TAPS
+        let mut heard = vec![0.0; length];
+        for (block, heard) in heard.chunks_mut(BLOCK).enumerate() {
+            for (tap, gain) in self.response.iter().enumerate() {
+                let late = (self.delay + tap) as isize - (block * BLOCK) as isize;
+                let (from, skip) = ((-late).max(0) as usize, late.max(0) as usize);
+                let known = driven.get(from..).unwrap_or_default();
+                for (heard, sample) in heard.iter_mut().skip(skip).zip(known) {
+                    *heard += gain * sample;
+                }
+            }
+        }
+        heard
     }
 
     fn speaker(&self, sample: f64) -> f64 {
@@ -58,8 +61,33 @@ impl Room {
     }
 }
 
+/// Returns what a clock that is faster by so many millionths makes of the sound.
+pub(crate) fn drifted(sound: &[f32], ppm: f64) -> Vec<f32> {
+    if ppm == 0.0 {
+        return sound.to_vec();
+    }
+    let step = 1.0 / (1.0 + ppm * 1e-6);
+    (0..sound.len()).map(|n| between(sound, n as f64 * step)).collect()
+}
+
+/// Returns the value of a sound between two samples, by a windowed sinc.
+fn between(sound: &[f32], at: f64) -> f32 {
+    let (whole, part) = (at.floor() as isize, at.fract());
+    let near = (1 - NEAR..=NEAR).filter_map(|k| {
+        let known = usize::try_from(whole + k).ok().and_then(|n| sound.get(n))?;
+        let away = part - k as f64;
+        if away.abs() < 1e-9 {
+            return Some(f64::from(*known));
+        }
+        let angle = std::f64::consts::PI * away;
+        let window = 0.5 + 0.5 * (angle / NEAR as f64).cos();
+        Some(f64::from(*known) * window * angle.sin() / angle)
+    });
+    near.sum::<f64>() as f32
+}
+
 /// Rounds to a sample.
-pub(super) fn sample(value: f64) -> i16 {
+pub(crate) fn sample(value: f64) -> i16 {
     value.round().clamp(f64::from(i16::MIN), f64::from(i16::MAX)) as i16
 }
 
@@ -69,22 +97,40 @@ mod tests {
 
     #[test]
     fn a_click_is_heard_as_loud_as_it_was_and_echoes() {
-        let room = Room::new(&mut fastrand::Rng::with_seed(1));
-        let mut click = vec![0; TAPS + 10];
-        click[10] = 1_000;
-        let heard = room.echo(&click, TAPS);
-        assert!(heard[0] > 100.0 && heard[1..].iter().any(|s| s.abs() > 1.0));
-        let energy = heard.iter().map(|s| s * s).sum::<f64>().sqrt();
+        let room = Room::new(1.0, &mut fastrand::Rng::with_seed(1));
+        let mut click = vec![0; 5_000];
+        click[4_090] = 1_000;
+        let heard = room.echo(&click, 4_090 + room.delay + TAPS);
+        let at = 4_090 + room.delay;
+        assert!(heard[..at].iter().all(|s| s.abs() < f32::EPSILON));
+        assert!(heard[at] > 100.0 && heard[at + 1..].iter().any(|s| s.abs() > 1.0));
+        let energy = heard.iter().map(|s| s * s).sum::<f32>().sqrt();
         assert!((900.0..1_001.0).contains(&energy), "{energy}");
         // What was not played is silent.
-        assert_eq!(room.echo(&[], 4), [0.0; 4]);
+        assert!(room.echo(&[], 4) == [0.0; 4]);
     }
 
     #[test]
     fn a_loudspeaker_saturates() {
-        let room = Room::new(&mut fastrand::Rng::with_seed(1));
-        let [soft, loud] = [1_000.0, 30_000.0].map(|sample| room.speaker(sample));
-        assert!(soft > 990.0 && loud < 28_000.0, "{soft} {loud}");
+        let [usual, hard] = [1.0, 3.0].map(|drive| {
+            let room = Room::new(drive, &mut fastrand::Rng::with_seed(1));
+            [1_000.0, 30_000.0].map(|sample| room.speaker(sample))
+        });
+        assert!(usual[0] > 990.0 && usual[1] < 28_000.0, "{usual:?}");
+        assert!(hard[1] < usual[1] / 2.0, "{hard:?}");
         assert_eq!([sample(4.5e4), sample(-4.5e4), sample(0.6)], [i16::MAX, i16::MIN, 1]);
+    }
+
+    #[test]
+    fn a_fast_clock_counts_more_samples_of_a_tone() {
+        let tone =
+            |hz: f64| move |n: usize| (n as f64 * hz * std::f64::consts::TAU / 16_000.0).sin();
+        let sound: Vec<f32> = (0..16_000).map(tone(1_000.0)).map(|s| s as f32).collect();
+        let heard = drifted(&sound, 1_000.0);
+        let slower = tone(1_000.0 / 1.001);
+        for n in 100..15_000 {
+            assert!((f64::from(heard[n]) - slower(n)).abs() < 0.01, "{n}");
+        }
+        assert_eq!(drifted(&sound, 0.0), sound);
     }
 }

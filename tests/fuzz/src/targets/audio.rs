@@ -3,7 +3,7 @@
 //! what was decoded is encoded again. Run it under AddressSanitizer: `scripts/fuzz` does.
 
 use bytes::Bytes;
-use hearken_actors::audio::echo_canceller::SentPackets;
+use hearken_actors::audio::echo::SentPackets;
 use hearken_actors::audio::opus::{Decoder, Encoder};
 use hearken_actors::audio::utterance_detector::UtteranceDetector;
 use hearken_actors::audio::voice_detector::{FRAME_SAMPLES, VoiceDetector};

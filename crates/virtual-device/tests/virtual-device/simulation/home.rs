@@ -6,12 +6,12 @@ use std::time::Duration;
 use actix_http::ws::{Frame, Message};
 use hearken_proto::device::AudioParams;
 use hearken_virtual_device::clock::Drift;
+use hearken_virtual_device::dice::Dice;
 use hearken_virtual_device::firmware::{Event, Firmware, State};
 use hearken_virtual_device::profile::Build;
 use hearken_virtual_device::virtual_device::{LinkAction, VirtualDevice};
 use tokio::time::Instant;
 
-use super::dice::Dice;
 use super::judge::{Counts, Judge};
 use super::microphone::Microphone;
 use super::plan::Plan;

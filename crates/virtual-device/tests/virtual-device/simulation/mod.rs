@@ -4,11 +4,10 @@
 //!
 //! Reading order: [`plan`] (a household, and how bad its network may be), [`vendors`] (how bad
 //! theirs), [`person`] (what people do), [`judge`] (what must never be), [`home`] (how time
-//! passes), [`wire`], [`microphone`], [`dice`].
+//! passes), [`wire`], [`microphone`].
 //!
 //! A household is drawn from a seed, alone decides what happens in it, and can be replayed.
 
-pub(crate) mod dice;
 pub(crate) mod home;
 pub(crate) mod judge;
 pub(crate) mod microphone;

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use hearken_actors::settings::{PipelineSettings, SpeakingSettings};
 use hearken_proto::device::ListenMode;
+use hearken_virtual_device::dice::Dice;
 use hearken_virtual_device::firmware::LOOP_TURN;
 use hearken_virtual_device::profile::{PROFILES, Profile};
 
-use super::dice::Dice;
 use super::vendors::LONGEST_REPLY;
 
 /// Timers of tokio run in steps of a millisecond, on both sides.

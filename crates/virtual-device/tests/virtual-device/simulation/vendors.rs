@@ -29,9 +29,8 @@ use hearken_actors::ports::{
     Asr, AsrStream, Line, Llm, LlmDelta, Pcm, Prompt, ProviderError, ProviderErrorKind, Role,
     Transcript, Tts, UtteranceSpec,
 };
+use hearken_virtual_device::dice::Dice;
 use tokio::time::Instant;
-
-use super::dice::Dice;
 
 /// The longest reply: 16 sentences of 10 s.
 pub(crate) const LONGEST_REPLY: Duration = Duration::from_secs(160);

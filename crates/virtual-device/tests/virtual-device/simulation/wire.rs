@@ -1,8 +1,5 @@
 //! The server in memory, and the network before it: the real socket actor fed with WebSocket bytes,
 //! which take their time both ways and stay in order. Not for what is in them.
-//!
-//! What is sent at the same moment travels together. Each such flight takes the shortest way
-//! through the network and some of the jitter: mostly little, sometimes all of it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,13 +15,14 @@ use hearken_actors::slots::Slots;
 use hearken_actors::ws_link;
 use hearken_proto::device::Framing;
 use hearken_proto::ids::DeviceId;
+use hearken_virtual_device::dice::Dice;
+use hearken_virtual_device::network::Way;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tokio_util::codec::{Decoder as _, Encoder as _};
 use tokio_util::sync::CancellationToken;
 
-use super::dice::Dice;
 use super::plan::Plan;
 use super::vendors::Sentence;
 
@@ -67,44 +65,6 @@ impl Server {
     /// Devices known by their id.
     pub(crate) fn known(&self) -> usize {
         self.pipeline.device_registry().connected().len()
-    }
-}
-
-/// A stretch of network, one way.
-#[derive(Debug)]
-struct Way {
-    dice: Dice,
-    base: Duration,
-    jitter: Duration,
-    sent: Duration,
-    arrives: Duration,
-}
-
-impl Way {
-    fn new(dice: Dice, plan: &Plan) -> Self {
-        let (sent, arrives) = (Duration::MAX, Duration::ZERO);
-        Self { dice, base: plan.base, jitter: plan.jitter, sent, arrives }
-    }
-
-    /// When something sent now arrives.
-    fn arrival(&mut self, now: Duration) -> Duration {
-        if self.sent != now {
-            self.sent = now;
-            let most = u64::try_from(self.jitter.as_micros()).unwrap();
-            let most = match self.dice.between(0, 19) {
-                0 => return self.arrive(now + self.base + self.jitter),
-                1..=4 => most,
-                _ => most / 4,
-            };
-            let late = Duration::from_micros(self.dice.between(0, most));
-            return self.arrive(now + self.base + late);
-        }
-        self.arrives
-    }
-
-    fn arrive(&mut self, at: Duration) -> Duration {
-        self.arrives = self.arrives.max(at);
-        self.arrives
     }
 }
 
@@ -182,7 +142,7 @@ impl Wire {
             to_server: Some(up),
             from_server,
             codec: Codec::new().client_mode(),
-            ways: [Way::new(dice.fork(), plan), Way::new(dice.fork(), plan)],
+            ways: [(); 2].map(|()| Way::new(dice.fork(), plan.base, plan.jitter)),
             up: VecDeque::new(),
             down: VecDeque::new(),
         }

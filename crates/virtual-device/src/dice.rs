@@ -5,15 +5,16 @@ use std::time::Duration;
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
 #[derive(Debug, Clone)]
-pub(crate) struct Dice(u64);
+pub struct Dice(u64);
 
 impl Dice {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// Creates the dice of this seed.
+    pub fn new(seed: u64) -> Self {
         Self(seed ^ 0x6a09_e667_f3bc_c909)
     }
 
     /// Dice of their own, so that throws here do not change those elsewhere.
-    pub(crate) fn fork(&mut self) -> Self {
+    pub fn fork(&mut self) -> Self {
         Self(self.throw())
     }
 
@@ -26,23 +27,23 @@ impl Dice {
     }
 
     /// A number from `low` to `high`, both possible.
-    pub(crate) fn between(&mut self, low: u64, high: u64) -> u64 {
+    pub fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.throw() % (high.max(low) - low + 1)
     }
 
     /// A time from `low` to `high` milliseconds.
-    pub(crate) fn ms(&mut self, low: u64, high: u64) -> Duration {
+    pub fn ms(&mut self, low: u64, high: u64) -> Duration {
         Duration::from_millis(self.between(low, high))
     }
 
     /// True this often in a thousand.
-    pub(crate) fn chance(&mut self, per_mille: u64) -> bool {
+    pub fn chance(&mut self, per_mille: u64) -> bool {
         self.throw() % 1_000 < per_mille
     }
 
-    /// One of these.
-    pub(crate) fn pick<T: Clone>(&mut self, from: &[T]) -> T {
+    /// One of these, of which there must be some.
+    pub fn pick<T: Clone>(&mut self, from: &[T]) -> T {
         let last = from.len() as u64 - 1;
-        from[usize::try_from(self.between(0, last)).unwrap()].clone()
+        from[usize::try_from(self.between(0, last)).unwrap_or_default()].clone()
     }
 }

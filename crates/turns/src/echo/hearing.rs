@@ -1,0 +1,98 @@
+//! The server's hearing of a device that plays a reply. Not for what the device does.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use hearken_actors::audio::echo::SentPackets;
+use hearken_actors::audio::endpointer::Endpoint;
+use hearken_actors::audio::opus::Encoder;
+use hearken_actors::audio::pcm;
+use hearken_actors::audio::utterance_detector::UtteranceDetector;
+use hearken_actors::settings::HearingSettings;
+use hearken_virtual_device::sound::{PACKET, UPLINK_RATE_HZ};
+
+use super::device::{JITTER_MS, Sent, Told, WAY};
+
+/// What is done about echo.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Remedy {
+    /// Nothing.
+    None,
+    /// It is told from voice by its level, without stamps.
+    Guard,
+    /// It is cancelled, by the stamps that come back, and what is left is told from voice.
+    Cancel,
+}
+
+impl Remedy {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::None, Self::Guard, Self::Cancel];
+
+    /// Returns its name in the table.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Guard => "guarded",
+            Self::Cancel => "cancelled",
+        }
+    }
+}
+
+/// What the server made of it.
+#[derive(Default)]
+pub(super) struct Seen {
+    /// When it took somebody to be speaking.
+    pub(super) starts: Vec<Duration>,
+    /// What it heard.
+    pub(super) sound: Vec<i16>,
+}
+
+/// Returns the packets of a microphone that records this.
+///
+/// # Errors
+/// Fails if libopus cannot be used.
+pub(super) fn encode(sound: &[i16]) -> anyhow::Result<Vec<Bytes>> {
+    let mut encoder = Encoder::new(UPLINK_RATE_HZ, 24_000, 0)?;
+    let block = pcm::samples_in(PACKET, UPLINK_RATE_HZ);
+    let packets = sound.chunks_exact(block).map(|samples| encoder.encode(samples));
+    Ok(packets.collect::<Result<_, _>>()?)
+}
+
+/// Hears the packets of a microphone, with what came with them, while a reply is sent.
+///
+/// # Errors
+/// Fails if a packet does not decode.
+pub(super) fn hear(
+    remedy: Remedy,
+    sent: &[Sent],
+    told: &[Told],
+    packets: &[Bytes],
+    seed: u64,
+) -> anyhow::Result<Seen> {
+    let mut detector = UtteranceDetector::new(HearingSettings::default());
+    detector.set_speaking(true);
+    let known = SentPackets::default();
+    match remedy {
+        Remedy::None => {}
+        Remedy::Guard => detector.guard_echo(known.clone()),
+        Remedy::Cancel => detector.cancel_echo(known.clone()),
+    }
+    let mut chance = fastrand::Rng::with_seed(seed ^ 11);
+    let (mut sent, mut seen) = (sent.iter().peekable(), Seen::default());
+    let mut now = Duration::ZERO;
+    for (told, packet) in told.iter().zip(packets) {
+        now = now.max(told.at + WAY + Duration::from_millis(chance.u64(..JITTER_MS)));
+        while let Some(packet) = sent.next_if(|packet| packet.at <= now) {
+            known.push(packet.stamp, packet.opus.clone());
+        }
+        let before = detector.unclassified().len();
+        detector.decode(packet, told.stamp)?;
+        seen.sound.extend_from_slice(&detector.unclassified()[before..]);
+        while let Some(classified) = detector.classify() {
+            if let Some(Endpoint::Started { .. }) = classified.endpoint {
+                seen.starts.push(told.at);
+            }
+        }
+    }
+    Ok(seen)
+}

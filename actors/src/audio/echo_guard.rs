@@ -21,6 +21,8 @@ const LEAD: usize = 6;
 const FADES_DB: f32 = 4.0;
 /// Frames by which its delay is found: once for certain, and once soon after it has changed.
 const PASTS: [f32; 2] = [150.0, 40.0];
+/// Frames of what is played within which the delay of an echo is found, if there is one. Until then all is taken for echo.
+const LEARNS: u32 = 60;
 /// Frames without the echo of what is played after which the device has run out of packets: its echo comes later from
 /// then on, by up to so many frames. For so long, until that delay is found, it may come at any time of these.
 const MISSING: u32 = 2;
@@ -45,6 +47,8 @@ pub struct EchoGuard {
     heard: Octaves,
     lags: [EchoLag; 2],
     echo: ExpectedEcho,
+    /// Frames of what was played in which no echo was found.
+    unknown: u32,
     /// Frames for which the echo has been missing, and for which it may be late.
     missing: u32,
     late: u32,
@@ -66,6 +70,7 @@ impl EchoGuard {
             heard: Octaves::default(),
             lags: PASTS.map(EchoLag::new),
             echo: ExpectedEcho::new(if with_canceller { WITH_CANCELLER } else { ALONE }),
+            unknown: 0,
             missing: 0,
             late: 0,
             rest: Vec::with_capacity(FRAME_SAMPLES),
@@ -115,7 +120,10 @@ impl EchoGuard {
         }
         self.lags.iter_mut().for_each(|lag| lag.learn(mean(&heard), &loudness));
         let [certain, new] = [0, 1].map(|which: usize| self.lags[which].frames());
-        let Some(lag) = certain.or(new) else { return false };
+        let Some(lag) = certain.or(new) else {
+            self.unknown = self.unknown.saturating_add(1);
+            return self.unknown <= LEARNS;
+        };
         let near = |lag: usize| lag.saturating_sub(1)..=lag + 1;
         let mut loudest = self.over(near(lag), f32::max);
         if let Some(new) = new {
@@ -255,6 +263,18 @@ mod tests {
         }
         assert!(!(0..HEARD).any(|_| guard.explains_next()));
         assert_eq!(guard.lags[0].frames(), None);
+    }
+
+    #[test]
+    fn a_device_without_an_echo_is_guarded_for_a_second() {
+        let mut guard = EchoGuard::new(false);
+        let mut explained = 0;
+        for packet in speech("zh_trade_stalls", 100).chunks(PACKET) {
+            guard.play(packet);
+            guard.hear(&[0; PACKET]);
+            explained += (0..3).filter(|_| guard.explains_next()).count();
+        }
+        assert_eq!(explained, 60);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Echo of a device that leaves it to the server: its own reply does not interrupt it, and a person does. Not for how well
-//! echo is cancelled, which `scripts/turns echo` measures.
+//! Echo of a device that leaves it to the server, and of one that does not cancel it: its own reply does not interrupt it,
+//! and a person does. Not for how well that works, which `scripts/turns echo` measures.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should say where")]
 
@@ -32,9 +32,11 @@ struct Echoing {
 }
 
 impl Echoing {
-    async fn connect(features: &str) -> Self {
+    async fn connect(features: &str, guarded: bool) -> Self {
         freeze();
-        let mut ring = TestPipeline::connect(PipelineSettings::default());
+        let mut settings = PipelineSettings::default();
+        settings.hearing.guard_echo = guarded;
+        let mut ring = TestPipeline::connect(settings);
         ring.greet_with(2, features).await;
         start(&ring, "realtime");
         let now = ring.now();
@@ -96,8 +98,8 @@ fn samples(time: Duration) -> usize {
 }
 
 /// Asks something, and is told four sentences of recorded speech.
-async fn told(features: &str) -> Echoing {
-    let mut device = Echoing::connect(features).await;
+async fn told(features: &str, guarded: bool) -> Echoing {
+    let mut device = Echoing::connect(features, guarded).await;
     device.ring.script.hears(AsrAct::Text("Tell me.", ms(10)));
     device.ring.script.thinks(LlmAct::Write(vec!["One. ", "Two. ", "Three. ", "Four."], ms(5)));
     for name in ["zh_trade_stalls", "zh_guangzhou_housing", "zh_trade_stalls", "zh_own_foot"] {
@@ -113,22 +115,16 @@ fn utterances(device: &Echoing) -> usize {
     device.ring.script.utterances.lock().unwrap().len()
 }
 
-#[actix::test]
-async fn a_device_that_leaves_its_echo_to_us_is_not_interrupted_by_itself() {
-    let mut device = told(r#"{"aec":true}"#).await;
+/// Lets the reply play to its end, which its echo must not interrupt.
+async fn plays_to_its_end(mut device: Echoing) {
     device.hear(&[], ms(30_000)).await;
     assert_eq!(shown(&device.ring), ["One.", "Two.", "Three.", "Four."]);
     assert_eq!(utterances(&device), 1);
     assert!(device.ring.names().contains(&"tts/stop".into()));
-    // One that does not is, again and again.
-    let mut device = told("{}").await;
-    device.hear(&[], ms(30_000)).await;
-    assert!(utterances(&device) > 1, "its echo is a voice");
 }
 
-#[actix::test]
-async fn a_person_is_heard_over_the_reply_and_the_next_turn_works() {
-    let mut device = told(r#"{"aec":true}"#).await;
+/// Interrupts the reply.
+async fn is_interrupted(mut device: Echoing) {
     device.hear(&[], ms(8_000)).await;
     assert_eq!(utterances(&device), 1);
     device.ring.script.hears(AsrAct::Text("Stop.", ms(10)));
@@ -143,4 +139,24 @@ async fn a_person_is_heard_over_the_reply_and_the_next_turn_works() {
     let mut ring = device.ring;
     next_turn_works(&mut ring).await;
     ring.hang_up().await;
+}
+
+#[actix::test]
+async fn a_device_that_leaves_its_echo_to_us_is_not_interrupted_by_itself() {
+    plays_to_its_end(told(r#"{"aec":true}"#, true).await).await;
+    plays_to_its_end(told(r#"{"aec":true}"#, false).await).await;
+}
+
+#[actix::test]
+async fn a_device_that_tells_nothing_is_not_interrupted_by_itself_while_it_is_guarded() {
+    plays_to_its_end(told("{}", true).await).await;
+    let mut device = told("{}", false).await;
+    device.hear(&[], ms(30_000)).await;
+    assert!(utterances(&device) > 1, "its echo is a voice");
+}
+
+#[actix::test]
+async fn a_person_is_heard_over_the_reply_and_the_next_turn_works() {
+    is_interrupted(told(r#"{"aec":true}"#, true).await).await;
+    is_interrupted(told("{}", true).await).await;
 }

@@ -88,7 +88,7 @@ mod tests {
             chance = chance
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1_442_695_040_888_963_407);
-            if (chance >> 40) % 3 == 0 { 20.0 } else { 60.0 }
+            if (chance >> 40).is_multiple_of(3) { 20.0 } else { 60.0 }
         };
         (0..400).map(&mut level).collect()
     }

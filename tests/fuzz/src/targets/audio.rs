@@ -64,8 +64,10 @@ fn detect(packets: &[&[u8]]) {
     // Some devices leave their echo to the server; here what they hear is what they are sent.
     let sent = SentPackets::default();
     let echoes = packets.len() % 4 == 3;
-    if echoes {
-        detector.cancel_echo(sent.clone());
+    match packets.len() % 4 {
+        3 => detector.cancel_echo(sent.clone()),
+        1 => detector.guard_echo(sent.clone()),
+        _ => {}
     }
     for (stamp, packet) in (1..).zip(packets) {
         detector.set_speaking(packet.len() % 2 == 0);

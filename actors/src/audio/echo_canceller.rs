@@ -135,8 +135,8 @@ fn config() -> EchoCanceller3Config {
         enr_suppress,
         emr_transparent: 0.3,
     };
-    config.suppressor.normal_tuning.mask_lf = mask(1.09, 1.1);
-    config.suppressor.normal_tuning.mask_hf = mask(0.1, 0.3);
+    config.suppressor.normal_tuning.mask_lf = mask(0.6, 0.7);
+    config.suppressor.normal_tuning.mask_hf = mask(0.15, 0.2);
     config
 }
 

@@ -53,7 +53,7 @@ pub fn measure(
         let mut outcomes = outcomes.lock().expect("no thread panics with it");
         let outcome = &mut outcomes[policy];
         let found = outcome.found.entry(drawn.language.to_owned()).or_default();
-        found.entry(drawn.kind.name().to_owned()).or_default().add(drawn.kind, &judgement);
+        found.entry(drawn.kind.name().to_owned()).or_default().add(number, drawn.kind, &judgement);
         let version = drawn.scene.profile.name.to_owned();
         outcome.versions.entry(version).or_default().add(&judgement);
         drop(outcomes);

@@ -65,7 +65,7 @@ enum Command {
         /// The conversations follow from it.
         #[arg(long, default_value_t = 1)]
         seed: u64,
-        /// Only the conversation of this number, with its timeline.
+        /// Only the conversation of this number, with its timeline; `--json` lists those that went wrong.
         #[arg(long)]
         only: Option<usize>,
         /// Ask the turn detector at each silence too, as the server does; that takes ten times as long.

@@ -236,7 +236,7 @@ impl Connection {
 
     /// The server has sent something.
     fn sent(&mut self, at: Duration, what: Received) {
-        self.last = at;
+        self.last = self.last.max(at);
         let sent = match (what.name().as_str(), &what) {
             ("tts/start", _) => {
                 self.next = Tag { reply: self.next.reply + 1, ..Tag::default() };

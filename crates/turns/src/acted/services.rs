@@ -1,5 +1,5 @@
-//! Services of a conversation that is acted out: the recogniser knows what was said when, the model has one reply to the
-//! question and another to all else, and the synthesiser says recordings. Not for what happens.
+//! Services of a conversation that is acted out: the recogniser knows what was said when, the model has one reply to
+//! the question and another to all else, and the synthesiser says recordings. Not for what happens.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -19,6 +19,8 @@ pub struct Found {
     pub early: usize,
     /// Replies that did what they should: ended for what was heard, and were followed by an answer or none; or went on.
     pub right: usize,
+    /// Numbers of the conversations whose replies did not, in order once it is complete.
+    pub wrong: Vec<usize>,
     /// Replies that paused and went on.
     pub resumed: usize,
     /// Times from voice to silence at the socket, in order once it is complete.
@@ -38,8 +40,8 @@ pub struct Found {
 }
 
 impl Found {
-    /// Adds a conversation.
-    pub fn add(&mut self, kind: Kind, judgement: &Judgement) {
+    /// Adds the conversation of this number.
+    pub fn add(&mut self, number: usize, kind: Kind, judgement: &Judgement) {
         if !judgement.replied {
             self.without_reply += 1;
             return;
@@ -51,6 +53,7 @@ impl Found {
         let fits = answered == kind.is_answered() && !judgement.early;
         let right = ended == kind.ends_reply() && (!ended || fits);
         self.right += usize::from(right);
+        self.wrong.extend((!right).then_some(number));
         self.resumed += usize::from(!ended && !judgement.pauses.is_empty());
         self.to_silence_sent.extend(judgement.to_silence_sent);
         self.to_silence_heard.extend(judgement.to_silence_heard);
@@ -62,6 +65,7 @@ impl Found {
     }
 
     pub(super) fn sort(&mut self) {
+        self.wrong.sort_unstable();
         for times in [&mut self.to_silence_sent, &mut self.to_silence_heard, &mut self.pauses] {
             times.sort();
         }

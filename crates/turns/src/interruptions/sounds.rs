@@ -1,4 +1,5 @@
-//! Sounds that are heard over a reply: pieces of recordings, noises, and their levels. Pure. Not for when they are heard.
+//! Sounds that are heard over a reply: pieces of recordings, noises, and their levels. Pure. Not for when they are
+//! heard.
 
 use std::sync::Arc;
 use std::time::Duration;

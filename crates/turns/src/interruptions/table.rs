@@ -10,14 +10,48 @@ use super::score::Found;
 use crate::policy::Policy;
 use crate::score::percentile;
 
-const HEAD: &str = "| Group | Policy | Over the reply is heard | Conversations | Replies that ended | % | As it should | % | Before anything was heard | Paused and went on | Voice to silence at the socket, ms: p50, p99 | at the loudspeaker | Pause, ms: p50, p99 | Whole sentences said again | Sound said again, s | Sound lost, s | Answers that broke off |\n\
-     |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
-const VERSIONS_HEAD: &str = "| Firmware | Conversations | Pauses | Replies that ended | Packets lost or cut, of replies that went on | of those that ended | Silences inside sentences | Packets played after the end of their reply |\n\
-     |---|---|---|---|---|---|---|---|\n";
+const HEAD: [&str; 18] = [
+    "Group",
+    "Policy",
+    "Over the reply is heard",
+    "Conversations",
+    "Replies that ended",
+    "%",
+    "As it should",
+    "%",
+    "Before anything was heard",
+    "Paused and went on",
+    "Voice to silence at the socket, ms: p50, p99",
+    "% within 200 ms",
+    "at the loudspeaker, ms",
+    "Pause, ms: p50, p99",
+    "Whole sentences said again",
+    "Sound said again, s",
+    "Sound lost, s",
+    "Answers that broke off",
+];
+const VERSIONS_HEAD: [&str; 8] = [
+    "Firmware",
+    "Conversations",
+    "Pauses",
+    "Replies that ended",
+    "Packets lost or cut, of replies that went on",
+    "of those that ended",
+    "Silences inside sentences",
+    "Packets played after the end of their reply",
+];
+
+fn line(cells: &[impl AsRef<str>]) -> String {
+    cells.iter().fold("|".to_owned(), |line, cell| line + " " + cell.as_ref() + " |") + "\n"
+}
+
+fn head(cells: &[&str]) -> String {
+    line(cells) + "|" + &"---|".repeat(cells.len()) + "\n"
+}
 
 /// Returns a table with a row a language, policy and kind, and a row for all true and all false interruptions.
 pub fn table(policies: &[Policy], outcomes: &[Outcome]) -> String {
-    let mut text = HEAD.to_owned();
+    let mut text = head(&HEAD);
     for (policy, outcome) in policies.iter().zip(outcomes) {
         for (group, kinds) in &outcome.found {
             for kind in Kind::ALL {
@@ -32,6 +66,9 @@ pub fn table(policies: &[Policy], outcomes: &[Outcome]) -> String {
     }
     text
 }
+
+/// A reply is to be silent so soon after a voice has come.
+const SOON: Duration = Duration::from_millis(200);
 
 type OfIt = fn(Kind) -> bool;
 
@@ -72,19 +109,30 @@ fn row(group: &str, policy: &str, kind: &str, found: &Found) -> String {
     let [sent, heard, pauses] =
         [&found.to_silence_sent, &found.to_silence_heard, &found.pauses].map(|times| both(times));
     let percent = |count: usize| count as f64 * 100.0 / found.conversations.max(1) as f64;
+    let soon = found.to_silence_sent.iter().filter(|time| **time <= SOON).count();
+    let soon = soon as f64 * 100.0 / found.to_silence_sent.len().max(1) as f64;
     let [ended, right] = [found.ended, found.right].map(percent);
-    format!(
-        "| {group} | {policy} | {kind} | {} | {} | {ended:.1} | {} | {right:.1} | {} | {} | {sent} | {heard} | {pauses} | {} | {:.1} | {:.1} | {} |\n",
-        found.conversations,
-        found.ended,
-        found.right,
-        found.early,
-        found.resumed,
-        found.again,
-        found.heard_twice.as_secs_f64(),
-        found.unheard.as_secs_f64(),
-        found.broken,
-    )
+    let seconds = |time: Duration| format!("{:.1}", time.as_secs_f64());
+    line(&[
+        group.to_owned(),
+        policy.to_owned(),
+        kind.to_owned(),
+        found.conversations.to_string(),
+        found.ended.to_string(),
+        format!("{ended:.1}"),
+        found.right.to_string(),
+        format!("{right:.1}"),
+        found.early.to_string(),
+        found.resumed.to_string(),
+        sent,
+        format!("{soon:.1}"),
+        heard,
+        pauses,
+        found.again.to_string(),
+        seconds(found.heard_twice),
+        seconds(found.unheard),
+        found.broken.to_string(),
+    ])
 }
 
 fn both(times: &[Duration]) -> String {
@@ -95,10 +143,9 @@ fn both(times: &[Duration]) -> String {
 
 /// Returns a table with a row a policy and version of the firmware.
 pub fn versions_table(outcome: &Outcome) -> String {
-    let mut text = VERSIONS_HEAD.to_owned();
+    let mut text = head(&VERSIONS_HEAD);
     for (version, found) in &outcome.versions {
-        text.push_str(&format!(
-            "| {version} | {} | {} | {} | {} | {} | {} | {} |\n",
+        let counts = [
             found.conversations,
             found.pauses,
             found.ended,
@@ -106,7 +153,9 @@ pub fn versions_table(outcome: &Outcome) -> String {
             found.lost_at_end,
             found.gaps,
             found.stale,
-        ));
+        ];
+        let counts = counts.iter().map(ToString::to_string);
+        text.push_str(&line(&std::iter::once(version.clone()).chain(counts).collect::<Vec<_>>()));
     }
     text
 }
@@ -125,6 +174,7 @@ pub fn json(policies: &[Policy], outcomes: &[Outcome]) -> Value {
                     "without_reply": found.without_reply,
                     "ended": found.ended,
                     "right": found.right,
+                    "wrong": found.wrong,
                     "early": found.early,
                     "resumed": found.resumed,
                     "p50_to_silence_sent_ms": ms(&found.to_silence_sent, 0.5),

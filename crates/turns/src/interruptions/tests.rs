@@ -50,17 +50,15 @@ fn act(policy: &str, language: &str, kind: Kind, seed: u64) -> Judgement {
 
 #[test]
 fn a_backchannel_pauses_a_reply_and_wrong_policies_end_it() {
-    for (language, seed) in [("zh", 3), ("en", 4)] {
+    let empty = "interruption.backchannels_zh=[], interruption.backchannels_en=[]";
+    for (language, seed, wrong) in [("zh", 3, empty), ("en", 4, "interruption.pause=false")] {
         let right = act("", language, Kind::Backchannel, seed);
         assert!(right.replied && !right.ended, "{right:?}");
         assert!(matches!(right.pauses[..], [pause] if pause < ms(2_000)), "{right:?}");
         let faults = (right.again, right.unheard, right.lost, right.gaps, right.stale);
         assert_eq!(faults, (0, ms(0), 0, 0, 0));
-        let empty = "interruption.backchannels_zh=[], interruption.backchannels_en=[]";
-        for wrong in ["interruption.pause=false", empty] {
-            let found = act(wrong, language, Kind::Backchannel, seed);
-            assert!(found.ended, "{wrong}: {found:?}");
-        }
+        let found = act(wrong, language, Kind::Backchannel, seed);
+        assert!(found.ended, "{wrong}: {found:?}");
     }
 }
 
@@ -148,24 +146,26 @@ fn a_score_counts_what_was_right_and_a_table_shows_it() {
     let mut found = Found::default();
     let ended = Judgement { replied: true, ended: true, ..Judgement::default() };
     let resumed = Judgement { replied: true, pauses: vec![ms(900)], ..Judgement::default() };
-    for judgement in [&ended, &resumed, &Judgement::default()] {
-        found.add(Kind::Backchannel, judgement);
+    for (number, judgement) in [&ended, &resumed, &Judgement::default()].into_iter().enumerate() {
+        found.add(number, Kind::Backchannel, judgement);
     }
     assert_eq!((found.conversations, found.without_reply), (2, 1));
     assert_eq!((found.ended, found.right, found.resumed), (1, 1, 1));
     // Stop words that are answered are not right.
     let mut stop = Found::default();
-    stop.add(Kind::StopWords, &Judgement { answered: true, ..ended.clone() });
+    stop.add(1, Kind::StopWords, &Judgement { answered: true, ..ended.clone() });
     // Nor is a reply that had ended before they were said.
-    stop.add(Kind::StopWords, &Judgement { early: true, ..ended.clone() });
-    stop.add(Kind::StopWords, &ended);
+    stop.add(1, Kind::StopWords, &Judgement { early: true, ..ended.clone() });
+    stop.add(1, Kind::StopWords, &ended);
     assert_eq!((stop.ended, stop.early, stop.right), (3, 1, 1));
     let kinds = Groups::from([(Kind::Backchannel.name().to_owned(), found)]);
     let found = Groups::from([("zh".to_owned(), kinds)]);
     let outcomes = [Outcome { found, versions: Groups::new() }];
     let policies = policy::parse("").unwrap();
     let text = table(&policies, &outcomes);
-    let row = "| zh | the defaults | a backchannel | 2 | 1 | 50.0 | 1 | 50.0 | 0 | 1 | -, - | -, - | 900, 900 | 0 | 0.0 | 0.0 | 0 |";
+    let row = "| zh | the defaults | a backchannel | 2 | 1 | 50.0 | 1 | 50.0 | 0 | 1 \
+        | -, - | 0.0 | -, - | 900, 900 | 0 | 0.0 | 0.0 | 0 |";
     assert!(text.contains(row), "{text}");
-    assert_eq!(json(&policies, &outcomes)[0]["ended"], 1);
+    let json = json(&policies, &outcomes);
+    assert_eq!((&json[0]["ended"], &json[0]["wrong"]), (&1.into(), &serde_json::json!([0])));
 }

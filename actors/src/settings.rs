@@ -125,7 +125,8 @@ pub struct HearingSettings {
     pub over_noise: f64,
     /// True if the echo of devices that leave it to the server is cancelled.
     pub cancel_echo: bool,
-    /// True if sound that may be nothing but the echo of our speech is not taken for voice, where it is not cancelled.
+    /// True if sound that may be nothing but the echo of our speech is not taken for voice, of devices whose echo is not
+    /// cancelled.
     pub guard_echo: bool,
 }
 
@@ -141,7 +142,7 @@ impl Default for HearingSettings {
             min_rms: 80.0,
             over_noise: 1.6,
             cancel_echo: true,
-            guard_echo: true,
+            guard_echo: false,
         }
     }
 }

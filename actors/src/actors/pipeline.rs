@@ -205,6 +205,7 @@ impl Pipeline {
             device: settings.device.clone(),
             speaking: speaking.clone(),
             interruption: settings.interruption.clone(),
+            guards_echo: settings.hearing.guard_echo,
             device_registry: self.device_registry.clone(),
             admission: self.admission.clone(),
         };

@@ -76,12 +76,17 @@ impl UtteranceDetector {
     /// Removes the echo of these packets, which the device tells of when it has played them, if that is configured.
     pub fn cancel_echo(&mut self, sent: SentPackets) {
         let HearingSettings { cancel_echo, guard_echo, .. } = self.settings;
-        self.echo = Some(Echo::new(sent, cancel_echo, guard_echo));
+        // What is left of an echo must be told from voice, too.
+        if cancel_echo || guard_echo {
+            self.echo = Some(Echo::new(sent, cancel_echo, true));
+        }
     }
 
     /// Takes nothing for voice that may be the echo of these packets alone, if that is configured.
     pub fn guard_echo(&mut self, sent: SentPackets) {
-        self.echo = Some(Echo::new(sent, false, self.settings.guard_echo));
+        if self.settings.guard_echo {
+            self.echo = Some(Echo::new(sent, false, true));
+        }
     }
 
     /// Decodes a packet and appends its samples, without the echo of what was played.

@@ -343,7 +343,7 @@ async fn words_that_are_known_before_the_transcript_are_answered_sooner() {
         ring.hang_up().await;
     }
     let [(_, plain), (_, streaming)] = seen[..] else { panic!("{seen:?}") };
-    assert!(plain - streaming > ms(150), "{seen:?}");
+    assert!(plain - streaming > ms(100), "{seen:?}");
 }
 
 #[actix::test]

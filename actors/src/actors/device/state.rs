@@ -65,6 +65,8 @@ pub struct DeviceRules {
     pub speaking: SpeakingSettings,
     /// Voice while a reply is played.
     pub interruption: InterruptionSettings,
+    /// True if devices that do not leave their echo to us are guarded against it.
+    pub guards_echo: bool,
     /// Registry of the connected devices.
     pub device_registry: DeviceRegistry,
     /// Admission control for turns.

@@ -119,7 +119,8 @@ impl DeviceActor {
             self.cut(ctx);
         }
         // In the other modes its microphone is closed while we speak.
-        if mode == ListenMode::Realtime && self.state.sent.is_none() {
+        let guarded = mode == ListenMode::Realtime && self.rules.guards_echo;
+        if guarded && self.state.sent.is_none() {
             let sent = self.state.sent.insert(SentPackets::default()).clone();
             self.order(UplinkItem::GuardEcho(sent), ctx);
         }

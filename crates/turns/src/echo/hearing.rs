@@ -69,7 +69,8 @@ pub(super) fn hear(
     packets: &[Bytes],
     seed: u64,
 ) -> anyhow::Result<Seen> {
-    let mut detector = UtteranceDetector::new(HearingSettings::default());
+    let mut detector =
+        UtteranceDetector::new(HearingSettings { guard_echo: true, ..HearingSettings::default() });
     detector.set_speaking(true);
     let known = SentPackets::default();
     match remedy {

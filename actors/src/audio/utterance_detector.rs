@@ -48,6 +48,8 @@ pub struct UtteranceDetector {
     echo: Option<Echo>,
     voicing: Option<VoiceDetector>,
     endpointer: Endpointer,
+    /// True while we speak, and what is heard may be an echo.
+    speaking: bool,
     /// Recent samples: the history, which is classified, then those that are not classified yet.
     recent: Vec<i16>,
     /// Number of samples of `recent` that are classified.
@@ -64,6 +66,7 @@ impl UtteranceDetector {
         Self {
             keep: pcm::samples_in(settings.pre_roll + onset, SAMPLE_RATE_HZ),
             endpointer: Endpointer::new(&settings),
+            speaking: false,
             settings,
             decoder: None,
             echo: None,
@@ -130,7 +133,7 @@ impl UtteranceDetector {
         while endpoint.is_none() {
             let end = self.classified + FRAME_SAMPLES;
             let Some(frame) = self.recent.get(self.classified..end) else { break };
-            let echoes = self.echo.as_mut().is_some_and(Echo::explains_next);
+            let echoes = self.echo.as_mut().is_some_and(Echo::explains_next) && self.speaking;
             endpoint = self.endpointer.push(voicing.is_voice(frame) && !echoes, FRAME);
             self.classified = end;
         }
@@ -156,8 +159,9 @@ impl UtteranceDetector {
     }
 
     /// Sets the length of voice that starts an utterance: `barge_in` while we speak, since the
-    /// utterance would interrupt us, and `min_speech` otherwise.
+    /// utterance would interrupt us, and `min_speech` otherwise. What may be an echo is not taken for voice meanwhile.
     pub fn set_speaking(&mut self, speaking: bool) {
+        self.speaking = speaking;
         let usual = self.settings.min_speech;
         self.endpointer.set_min_speech(if speaking { self.settings.barge_in } else { usual });
     }

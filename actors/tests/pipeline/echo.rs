@@ -160,3 +160,18 @@ async fn a_person_is_heard_over_the_reply_and_the_next_turn_works() {
     is_interrupted(told(r#"{"aec":true}"#, true).await).await;
     is_interrupted(told("{}", true).await).await;
 }
+
+#[actix::test]
+async fn words_after_a_reply_are_no_echo_of_it() {
+    let mut heard = Vec::new();
+    for features in [r#"{"aec":true}"#, "{}"] {
+        let mut ring = TestPipeline::connect(PipelineSettings::default());
+        ring.greet_with(2, features).await;
+        for _ in 0..2 {
+            next_turn_works(&mut ring).await;
+        }
+        heard.push(ring.script.utterances.lock().unwrap().clone());
+        ring.hang_up().await;
+    }
+    assert_eq!(heard[0], heard[1]);
+}

@@ -277,7 +277,7 @@ async fn interrupt(home: &mut Home, before: u64) -> Result<(), Over> {
             let ended = |h: &Home| h.counts().replies > cut;
             if !home.until(deadline, ended).await? {
                 // Nothing was understood, or it was the end of the reply that they spoke over.
-                let failed = lock(&home.world).unheard() > 0 || lock(&home.world).deaf > deaf;
+                let failed = lock(&home.world).excuses(deaf);
                 if home.speaks() && !failed {
                     home.fault("a person who speaks over the reply is not heard");
                 }

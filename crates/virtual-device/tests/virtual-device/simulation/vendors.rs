@@ -64,6 +64,8 @@ pub(crate) struct World {
     pub(crate) words: u32,
     /// Utterances in which nothing was heard.
     pub(crate) deaf: u32,
+    /// Utterances that the recogniser is about to fail at.
+    pub(crate) failing: u32,
     /// Words given to the model so far.
     pub(crate) asked: u32,
     /// Sentences whose synthesis failed or was slower than modelled.
@@ -118,6 +120,7 @@ impl World {
             answers: Vec::new(),
             words: 0,
             deaf: 0,
+            failing: 0,
             asked: 0,
             troubled: HashSet::new(),
             sounded: HashSet::new(),
@@ -139,6 +142,11 @@ impl World {
             now: Arc::new(String::new),
             describer: None,
         }
+    }
+
+    /// Reports whether words may not have been understood since it was deaf so often.
+    pub(crate) fn excuses(&self, deaf: u32) -> bool {
+        self.unheard() > 0 || self.failing > 0 || self.deaf > deaf
     }
 
     /// Utterances that the recogniser failed on.
@@ -240,7 +248,9 @@ impl AsrStream for Utterance {
             let wait = if fails { world.wait_for_failure(30) } else { world.dice.ms(50, 800) };
             (wait, fails)
         };
+        let failing = fails.then(|| Failing::new(&self.world));
         tokio::time::sleep(wait).await;
+        drop(failing);
         let mut world = lock(&self.world);
         if fails {
             world.failed("asr");
@@ -256,6 +266,22 @@ impl AsrStream for Utterance {
         }
         world.words += 1;
         Ok(Transcript { text: format!("Words {}.", world.words) })
+    }
+}
+
+/// Counts an utterance that the recogniser is about to fail at, as long as somebody waits for it.
+struct Failing(Shared);
+
+impl Failing {
+    fn new(world: &Shared) -> Self {
+        lock(world).failing += 1;
+        Self(Arc::clone(world))
+    }
+}
+
+impl Drop for Failing {
+    fn drop(&mut self) {
+        lock(&self.0).failing -= 1;
     }
 }
 

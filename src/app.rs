@@ -95,8 +95,7 @@ struct Shared<'a> {
     cluster: &'a Cluster,
     tasks: &'a Tasks,
     process: &'a CancellationToken,
-    /// People whose voices are known; `None` without a model of voices.
-    people: Option<People>,
+    people: People,
 }
 
 /// Frontends other than devices, built whether they are enabled or not: settings can be changed
@@ -126,7 +125,7 @@ pub fn start(
     let (models, tasks) = (Models::default(), tasks(config, &process));
     let tts = hearken_providers::tts(&config.tts)?;
     let people = people(config, &store)?;
-    let ports = build_ports(config, tts.clone(), people.clone(), &tooling, &models)?;
+    let ports = build_ports(config, tts.clone(), &people, &tooling, &models)?;
     let dependencies = Dependencies::new(&ports, Arc::clone(&store) as _);
     let warm_up = WarmUp::new(config, tts, &ports, &tooling.sources);
     let pool = AudioPool::new(threads(config).1, lower_priority);
@@ -210,7 +209,7 @@ fn build_services(
     let museum = museum::build_museum(shared, Arc::clone(store) as _)?;
     let changing = changing(devices, &clients, &chats, &museum);
     let admin = admin::build_admin(shared.config, Arc::clone(store) as _, shared.models, changing)?;
-    let persons = Arc::new(Persons::new(Arc::clone(store) as _, shared.people.clone()));
+    let persons = Arc::new(Persons::new(shared.people.clone()));
     Ok(Services { clients, chats, museum, admin, persons })
 }
 
@@ -317,18 +316,17 @@ fn own_tools(shared: &Shared<'_>) -> Arc<LiteMcp> {
     Arc::new(LiteMcp::new(vec![builtin], percent, shared.process.clone()))
 }
 
-/// Returns the people whose voices are known; `None` without a model of voices.
-fn people(config: &Config, store: &Arc<SqlStore>) -> anyhow::Result<Option<People>> {
+/// Returns the people whose voices are known. Without a model of voices nobody is recognised.
+fn people(config: &Config, store: &Arc<SqlStore>) -> anyhow::Result<People> {
     let embedder = engines::speaker_embedder(config)?;
-    let settings = config.speakers.clone();
-    Ok(embedder.map(|embedder| People::new(Arc::clone(store) as _, embedder, settings)))
+    Ok(People::new(Arc::clone(store) as _, embedder, config.speakers.clone()))
 }
 
 /// Builds the ports of conversations.
 fn build_ports(
     config: &Config,
     tts: Arc<CachedTts>,
-    people: Option<People>,
+    people: &People,
     tooling: &Tooling,
     models: &Models,
 ) -> anyhow::Result<Ports> {
@@ -337,7 +335,7 @@ fn build_ports(
         llm: models.spoken(config, DEVICE_FACE, llm)?,
         tts,
         turn_detector: engines::turn_detector(config)?,
-        people,
+        people: people.recognises().then(|| people.clone()),
         tools: tooling.sources.lookup(),
         vision: Some(tooling.cameras.lookup()),
         style: tooling.sources.styles(),

@@ -9,7 +9,6 @@ use uuid::Uuid;
 
 use crate::audio::pcm;
 use crate::audio::voice_detector::SAMPLE_RATE_HZ;
-use crate::ports::speaker_embedder::LONGEST_VOICE;
 use crate::ports::{
     BoxError, Person, PersonId, PersonMemory, PersonOutcome, PersonStore, SpeakerEmbedder,
 };
@@ -115,22 +114,30 @@ pub enum PeopleError {
     Store(#[source] BoxError),
 }
 
+/// Reason why a voice is not known.
+enum NoVoice {
+    /// Too little was said.
+    TooShort,
+    /// The model is busy or failed.
+    Busy,
+}
+
 /// The people that are known. Clones share them.
 #[derive(Clone)]
 pub struct People(Arc<Inner>);
 
 struct Inner {
     store: Arc<dyn PersonStore>,
-    embedder: Arc<dyn SpeakerEmbedder>,
+    embedder: Option<Arc<dyn SpeakerEmbedder>>,
     settings: SpeakerSettings,
     known: Mutex<Vec<Arc<Person>>>,
 }
 
 impl People {
-    /// Knows nobody until [`People::refresh`] has read the store.
+    /// Knows nobody until [`People::refresh`] has read the store. Without an embedder nobody is recognised or enrolled.
     pub fn new(
         store: Arc<dyn PersonStore>,
-        embedder: Arc<dyn SpeakerEmbedder>,
+        embedder: Option<Arc<dyn SpeakerEmbedder>>,
         settings: SpeakerSettings,
     ) -> Self {
         Self(Arc::new(Inner { store, embedder, settings, known: Mutex::default() }))
@@ -138,6 +145,11 @@ impl People {
 
     fn known(&self) -> MutexGuard<'_, Vec<Arc<Person>>> {
         self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reports whether voices are looked at.
+    pub fn recognises(&self) -> bool {
+        self.0.embedder.is_some()
     }
 
     /// Returns the settings.
@@ -167,15 +179,20 @@ impl People {
 
     /// Finds out who says this (16 kHz, mono). It is not known who if too little is said, or the model is busy.
     pub async fn identify(&self, speech: Vec<i16>) -> Speaker {
-        let speech = spoken(&speech).to_vec();
-        let length = pcm::duration(speech.len(), SAMPLE_RATE_HZ);
-        if length < self.0.settings.min_speech {
-            return Speaker::default();
+        match self.voice(&speech).await {
+            Ok(voice) => Speaker { person: self.whose(&voice), voice: Some(voice) },
+            Err(_) => Speaker::default(),
         }
-        let Some(voice) = self.0.embedder.embed(latest(speech)).await else {
-            return Speaker::default();
-        };
-        Speaker { person: self.whose(&voice), voice: Some(voice.into()) }
+    }
+
+    /// Returns what is typical of the voice in this speech.
+    async fn voice(&self, speech: &[i16]) -> Result<Voice, NoVoice> {
+        let speech = spoken(speech);
+        if pcm::duration(speech.len(), SAMPLE_RATE_HZ) < self.0.settings.min_speech {
+            return Err(NoVoice::TooShort);
+        }
+        let embedder = self.0.embedder.as_ref().ok_or(NoVoice::Busy)?;
+        embedder.embed(speech.to_vec()).await.map(Voice::from).ok_or(NoVoice::Busy)
     }
 
     /// Returns the person to whom a voice is most alike, if it is alike enough.
@@ -204,14 +221,12 @@ impl People {
             return Err(PeopleError::Recordings);
         }
         let mut voices = Vec::new();
-        for (n, recording) in recordings.into_iter().enumerate() {
-            let recording = spoken(&recording).to_vec();
-            let length = pcm::duration(recording.len(), SAMPLE_RATE_HZ);
-            if length < self.0.settings.min_speech {
-                return Err(PeopleError::TooShort(n + 1));
-            }
-            let voice = self.0.embedder.embed(latest(recording)).await;
-            voices.push(voice.ok_or(PeopleError::Busy)?.into());
+        for (n, recording) in recordings.iter().enumerate() {
+            let voice = self.voice(recording).await.map_err(|none| match none {
+                NoVoice::TooShort => PeopleError::TooShort(n + 1),
+                NoVoice::Busy => PeopleError::Busy,
+            });
+            voices.push(voice?);
         }
         self.enrol(name, &voices).await
     }
@@ -349,15 +364,8 @@ fn name_of(name: &str) -> Result<String, PeopleError> {
     fits.then(|| name.to_owned()).ok_or(PeopleError::Name)
 }
 
-fn keep_last<T>(all: &mut Vec<T>, most: usize) {
+pub(crate) fn keep_last<T>(all: &mut Vec<T>, most: usize) {
     all.drain(..all.len().saturating_sub(most));
-}
-
-/// Returns the last part of speech that the model is given.
-fn latest(mut speech: Vec<i16>) -> Vec<i16> {
-    let most = pcm::samples_in(LONGEST_VOICE, SAMPLE_RATE_HZ);
-    speech.drain(..speech.len().saturating_sub(most));
-    speech
 }
 
 /// Returns speech without what is much quieter before and after it.
@@ -417,9 +425,10 @@ mod tests {
     async fn recordings_of_two_voices_enrol_nobody() {
         let (people, _, voices) = people(SpeakerSettings::default());
         voices.hears(Some(1));
-        let one = people.0.embedder.embed(vec![0; 9]).await.unwrap();
+        let embedder = people.0.embedder.clone().unwrap();
+        let one = embedder.embed(vec![0; 9]).await.unwrap();
         voices.hears(Some(2));
-        let other = people.0.embedder.embed(vec![0; 9]).await.unwrap();
+        let other = embedder.embed(vec![0; 9]).await.unwrap();
         let voices: Vec<Voice> = [&one, &one, &other].map(|v| v.clone().into()).to_vec();
         assert!(matches!(people.enrol("Anna", &voices).await, Err(PeopleError::NotAlike)));
         assert!(matches!(people.enrol("Anna", &voices[..2]).await, Err(PeopleError::NotAlike)));

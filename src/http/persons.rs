@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use hearken_actors::people::{MOST_SENTENCES, People, PeopleError};
-use hearken_actors::ports::{BoxError, Person, PersonId, PersonStore};
+use hearken_actors::ports::{BoxError, Person, PersonId};
 use hearken_proto::fault::Fault;
 use hearken_proto::json;
 use hearken_store::StoreError;
@@ -37,36 +37,28 @@ const BODY_WITHIN: Duration = Duration::from_secs(60);
 
 /// State of the routes about people.
 pub struct Persons {
-    store: Arc<dyn PersonStore>,
-    people: Option<People>,
+    people: People,
     /// One person is enrolled at a time: recordings are large.
     enrolling: Semaphore,
 }
 
 impl Persons {
-    /// Creates the state: the store of people, and those that are recognised, if a model of voices is configured.
-    pub fn new(store: Arc<dyn PersonStore>, people: Option<People>) -> Self {
-        Self { store, people, enrolling: Semaphore::new(1) }
+    /// Creates the state. Whoever is stored is also shown, and can be deleted, where no model of voices is configured.
+    pub fn new(people: People) -> Self {
+        Self { people, enrolling: Semaphore::new(1) }
     }
 
     /// Returns the people that are recognised; refuses the request if no model is configured.
-    fn people(&self) -> Result<&People, Refusal> {
+    fn recognised(&self) -> Result<&People, Refusal> {
         let about = "no voices are described here: set `speakers.model` and restart the server";
-        self.people.as_ref().ok_or_else(|| refusal(Fault::Conflict, about))
+        let recognises = self.people.recognises();
+        recognises.then_some(&self.people).ok_or_else(|| refusal(Fault::Conflict, about))
     }
 
-    /// Returns all people. Whoever is stored is also shown, and can be deleted, where no model is configured.
+    /// Returns all people.
     async fn all(&self) -> Result<Vec<Arc<Person>>, Refusal> {
-        match &self.people {
-            Some(people) => {
-                people.refresh().await.map_err(|error| failed(&error))?;
-                Ok(people.all())
-            }
-            None => {
-                let all = self.store.persons().await.map_err(|error| failed(&error))?;
-                Ok(all.into_iter().map(Arc::new).collect())
-            }
-        }
+        self.people.refresh().await.map_err(|error| failed(&error))?;
+        Ok(self.people.all())
     }
 }
 
@@ -190,7 +182,7 @@ pub(super) async fn enrol(
     };
     let body = read(payload).await?;
     let Enrol { name, recordings } = blocking(move || parse(&body)).await?;
-    let people = persons.people()?;
+    let people = persons.recognised()?;
     let recordings = blocking(move || decode(recordings.0)).await?;
     let person = people.enrol_recordings(&name, recordings).await.map_err(|e| refused(&e))?;
     tracing::info!(person = person.id.0, "enrolled a person");
@@ -255,7 +247,7 @@ pub(super) async fn rename(
     asked: JsonBody<Rename>,
     persons: web::Data<Persons>,
 ) -> Answer {
-    let people = persons.people()?;
+    let people = persons.recognised()?;
     // Another instance may have added them.
     people.refresh().await.map_err(|error| failed(&error))?;
     let person = people.rename(&id_of(&id), &asked.0.name).await.map_err(|e| refused(&e))?;
@@ -272,13 +264,7 @@ pub(super) async fn delete(
     persons: web::Data<Persons>,
 ) -> Answer {
     let id = id_of(&id);
-    match &persons.people {
-        Some(people) => people.delete(&id).await.map_err(|e| refused(&e))?,
-        None => {
-            let known = persons.store.delete_person(&id).await.map_err(|error| failed(&error))?;
-            known.then_some(()).ok_or_else(no_such_person)?;
-        }
-    }
+    persons.people.delete(&id).await.map_err(|e| refused(&e))?;
     tracing::info!(person = id.0, "deleted a person");
     Ok(HttpResponse::NoContent().finish())
 }
@@ -292,13 +278,7 @@ pub(super) async fn forget(
     persons: web::Data<Persons>,
 ) -> Answer {
     let id = id_of(&id);
-    match &persons.people {
-        Some(people) => people.forget_memories(&id).await.map_err(|e| refused(&e))?,
-        None => {
-            let known = persons.store.forget_memories(&id).await.map_err(|error| failed(&error))?;
-            known.then_some(()).ok_or_else(no_such_person)?;
-        }
-    }
+    persons.people.forget_memories(&id).await.map_err(|e| refused(&e))?;
     tracing::info!(person = id.0, "forgot what was remembered of a person");
     Ok(HttpResponse::NoContent().finish())
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::people::{People, SpeakerSettings};
+use crate::people::{People, SpeakerSettings, keep_last};
 use crate::ports::persons::{MOST_EXCHANGES, MOST_FACTS, MOST_PERSONS, MOST_VOICES};
 use crate::ports::{
     BoxError, Person, PersonId, PersonMemory, PersonOutcome, PersonStore, SpeakerEmbedder,
@@ -46,10 +46,6 @@ impl MemoryPersons {
         keep_last(&mut person.exchanges, MOST_EXCHANGES);
         Ok(PersonOutcome::Done)
     }
-}
-
-fn keep_last<T>(all: &mut Vec<T>, most: usize) {
-    all.drain(..all.len().saturating_sub(most));
 }
 
 #[async_trait]
@@ -140,5 +136,5 @@ impl SpeakerEmbedder for ScriptedVoices {
 /// Creates the people of a server, whose store and embedder are returned with them.
 pub fn people(settings: SpeakerSettings) -> (People, Arc<MemoryPersons>, Arc<ScriptedVoices>) {
     let (store, voices) = (Arc::<MemoryPersons>::default(), Arc::<ScriptedVoices>::default());
-    (People::new(store.clone(), voices.clone(), settings), store, voices)
+    (People::new(store.clone(), Some(voices.clone()), settings), store, voices)
 }

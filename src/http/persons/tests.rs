@@ -11,6 +11,7 @@ use actix_web::test::{TestRequest, call_service, init_service, read_body};
 use async_trait::async_trait;
 use hearken_actors::audio::pcm;
 use hearken_actors::people::SpeakerSettings;
+use hearken_actors::ports::PersonStore as _;
 use hearken_actors::ports::{PersonMemory, SpeakerEmbedder};
 use hearken_base::Secret;
 use hearken_store::SqlStore;
@@ -73,18 +74,19 @@ impl Fixture {
         let folder = tempfile::tempdir().unwrap();
         let store = Arc::new(SqlStore::file(&folder.path().join("hearken.db")).unwrap());
         let settings = SpeakerSettings { model: "scripted".into(), ..SpeakerSettings::default() };
-        let people = People::new(Arc::clone(&store) as _, Arc::new(ByPitch), settings);
+        let people = People::new(Arc::clone(&store) as _, Some(Arc::new(ByPitch)), settings);
         Self { folder, store, people }
     }
 
     /// Returns the state of the routes.
     fn persons(&self) -> Arc<Persons> {
-        Arc::new(Persons::new(Arc::clone(&self.store) as _, Some(self.people.clone())))
+        Arc::new(Persons::new(self.people.clone()))
     }
 
     /// Returns the state of the routes where no model is configured.
     fn without_model(&self) -> Arc<Persons> {
-        Arc::new(Persons::new(Arc::clone(&self.store) as _, None))
+        let store = Arc::clone(&self.store) as _;
+        Arc::new(Persons::new(People::new(store, None, SpeakerSettings::default())))
     }
 }
 

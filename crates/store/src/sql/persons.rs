@@ -92,11 +92,9 @@ impl PersonStore for SqlStore {
     async fn add_voice(&self, id: &PersonId, voice: &[f32]) -> Result<PersonOutcome, BoxError> {
         in_time_for_ports(async {
             let id = text(&id.0);
-            let mut work = self.begin_with_persons(false).await?;
-            if !self.hold_person(&mut work, &id).await? {
-                work.rollback().await?;
+            let Some(mut work) = self.begin_with_person(&id).await? else {
                 return Ok(PersonOutcome::Unknown);
-            }
+            };
             insert_voice(&mut work, &id, voice).await?;
             work.commit().await?;
             Ok(PersonOutcome::Done)
@@ -111,11 +109,9 @@ impl PersonStore for SqlStore {
     ) -> Result<PersonOutcome, BoxError> {
         in_time_for_ports(async {
             let id = text(&id.0);
-            let mut work = self.begin_with_persons(false).await?;
-            if !self.hold_person(&mut work, &id).await? {
-                work.rollback().await?;
+            let Some(mut work) = self.begin_with_person(&id).await? else {
                 return Ok(PersonOutcome::Unknown);
-            }
+            };
             insert_memory(&mut work, &id, memory).await?;
             work.commit().await?;
             Ok(PersonOutcome::Done)
@@ -126,15 +122,14 @@ impl PersonStore for SqlStore {
     async fn forget_memories(&self, id: &PersonId) -> Result<bool, BoxError> {
         in_time_for_ports(async {
             let id = text(&id.0);
-            let mut work = self.begin_with_persons(false).await?;
-            let known = self.hold_person(&mut work, &id).await?;
+            let Some(mut work) = self.begin_with_person(&id).await? else { return Ok(false) };
             sqlx::query("DELETE FROM person_memories WHERE person_id = $1")
                 .bind(&id)
                 .execute(&mut *work)
                 .await?;
             work.commit().await?;
             self.empty_log().await;
-            Ok(known)
+            Ok(true)
         })
         .await
     }
@@ -242,14 +237,19 @@ impl SqlStore {
         Ok(work)
     }
 
-    /// Keeps others from changing or deleting a person until the transaction ends. Returns false if
-    /// there is no such person.
-    async fn hold_person(&self, work: &mut StoreTransaction, id: &str) -> Result<bool, StoreError> {
+    /// Begins a transaction that overwrites what it deletes, and keeps others from changing or
+    /// deleting a person until it ends. Returns none if there is no such person.
+    async fn begin_with_person(&self, id: &str) -> Result<Option<StoreTransaction>, StoreError> {
+        let mut work = self.begin_with_persons(false).await?;
         let sql = match self.dialect() {
             Dialect::Sqlite => "SELECT name FROM persons WHERE person_id = $1",
             Dialect::Postgres => "SELECT name FROM persons WHERE person_id = $1 FOR NO KEY UPDATE",
         };
-        Ok(sqlx::query(sql).bind(id).fetch_optional(&mut **work).await?.is_some())
+        if sqlx::query(sql).bind(id).fetch_optional(&mut *work).await?.is_some() {
+            return Ok(Some(work));
+        }
+        work.rollback().await?;
+        Ok(None)
     }
 
     /// Empties the write-ahead log of a file, which holds what was deleted. A long read, such as a

@@ -9,7 +9,7 @@ use actix::fut::{ActorFutureExt as _, WrapFuture as _};
 use actix::{Actor, AsyncContext as _, Context, Handler, Recipient};
 use tokio_util::sync::CancellationToken;
 
-use self::recognition::{Listener, Recognition, WordsSoFar};
+use self::recognition::{Listener, Recognition};
 use crate::actors::messages::{Hypothesis, OpenUtterance, PartialTranscript, UtteranceRecognised};
 use crate::admission::Admission;
 use crate::dialogue::Turn;
@@ -96,15 +96,8 @@ impl Handler<OpenUtterance> for AsrActor {
             hypotheses: self.outputs.hypotheses.clone(),
             partials: self.outputs.partials.clone(),
         };
-        let RecognitionRules { speculation, unfinished: lists, speakers } = self.rules.clone();
-        let words = WordsSoFar {
-            lists,
-            unfinished: audio.unfinished(),
-            told: String::new(),
-            partial: String::new(),
-        };
-        let rules = (speculation, speakers);
-        let recognition = Recognition::new(Arc::clone(&self.asr), listener, words, rules);
+        let (asr, rules) = (Arc::clone(&self.asr), self.rules.clone());
+        let recognition = Recognition::new(asr, listener, audio.unfinished(), rules);
         let work = async move {
             // A busy recogniser may finish a short utterance before a long one: outcomes are
             // reported in the order of the utterances.

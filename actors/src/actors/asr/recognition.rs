@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
 
+use super::RecognitionRules;
 use crate::actors::messages::RecognitionFailure;
 use crate::audio::pcm;
 use crate::audio::recent_speech::RecentSpeech;
@@ -51,13 +52,13 @@ pub(super) trait Listener: Send {
 }
 
 /// What finds out whether the words so far are unfinished, and whom to tell.
-pub(super) struct WordsSoFar {
-    pub(super) lists: Arc<UnfinishedWords>,
-    pub(super) unfinished: Unfinished,
+struct WordsSoFar {
+    lists: Arc<UnfinishedWords>,
+    unfinished: Unfinished,
     /// Words that were told last.
-    pub(super) told: String,
+    told: String,
     /// Words that the stream has told while it listens.
-    pub(super) partial: String,
+    partial: String,
 }
 
 /// Recognition of one utterance.
@@ -93,12 +94,14 @@ impl<L: Listener> Recognition<L> {
     pub(super) fn new(
         asr: Arc<dyn Asr>,
         listener: L,
-        words: WordsSoFar,
-        (settings, tracker): (SpeculationSettings, Option<Arc<SpeakerTracker>>),
+        unfinished: Unfinished,
+        rules: RecognitionRules,
     ) -> Self {
+        let RecognitionRules { speculation: settings, unfinished: lists, speakers } = rules;
+        let words = WordsSoFar { lists, unfinished, told: String::new(), partial: String::new() };
         let (kept, tries, stage) = (Vec::new(), settings.tries, Stage::Short);
         let pauses = tries * PAUSES_PER_TRY;
-        let voice = tracker.map(|tracker| (tracker, RecentSpeech::new(LONGEST_VOICE)));
+        let voice = speakers.map(|tracker| (tracker, RecentSpeech::new(LONGEST_VOICE)));
         Self { asr, listener, words, voice, settings, samples: 0, stage, kept, tries, pauses }
     }
 
@@ -130,22 +133,16 @@ impl<L: Listener> Recognition<L> {
             }
         }
         self.go_on().await;
-        let outcome = match self.stage {
+        let finishing = match self.stage {
             Stage::Short => return Ok(Transcript::default()),
             _ if !self.listener.may_enter() => return Err(RecognitionFailure::Busy),
-            Stage::Listening(stream) => {
-                let (outcome, speaker) = finish(stream, self.voice.as_ref()).await;
-                self.listener.speaker(speaker);
-                outcome
-            }
-            Stage::Finishing(_, finishing) => {
-                let (outcome, speaker) = finishing.await;
-                self.listener.speaker(speaker);
-                outcome
-            }
-            Stage::Finished(_, outcome) => outcome,
-            Stage::Failed(error) => Err(error),
+            Stage::Listening(stream) => finish(stream, self.voice.as_ref()),
+            Stage::Finishing(_, finishing) => finishing,
+            Stage::Finished(_, outcome) => return outcome.map_err(RecognitionFailure::Failed),
+            Stage::Failed(error) => return Err(RecognitionFailure::Failed(error)),
         };
+        let (outcome, speaker) = finishing.await;
+        self.listener.speaker(speaker);
         outcome.map_err(RecognitionFailure::Failed)
     }
 

@@ -159,9 +159,10 @@ impl TurnDetection {
         }
     }
 
-    /// Learns from a pause inside a turn: the person went on after it.
+    /// Learns from a pause inside a turn: the person went on after it. Only a detector's judgements use that.
     pub fn resumed(&mut self, pause: Duration) {
-        if pause < LOOKS[0] || pause > self.settings.long * 2 {
+        let counts = pause >= LOOKS[0] && pause <= self.settings.long * 2;
+        if !counts || !self.has_detector() {
             return;
         }
         self.pause = self.pause.mul_f64(1.0 - NEWEST) + pause.mul_f64(NEWEST);

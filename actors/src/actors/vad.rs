@@ -304,11 +304,13 @@ impl VadActor {
             tracing::warn!(turn = %utterance.turn.id, pieces = utterance.dropped, "utterance has gaps: the recogniser is too slow");
         }
         self.outputs.ended.do_send(SpeechEnded { turn: utterance.turn.id });
-        let Utterance { window: silence, recent, .. } = utterance;
-        self.ended = Some(EndedUtterance { at: Instant::now(), silence, recent });
-        ctx.run_later(WENT_ON, |act, _| {
-            act.ended.take_if(|ended| ended.at.elapsed() >= WENT_ON);
-        });
+        if self.turn_detection.has_detector() {
+            let Utterance { window: silence, recent, .. } = utterance;
+            self.ended = Some(EndedUtterance { at: Instant::now(), silence, recent });
+            ctx.run_later(WENT_ON, |act, _| {
+                act.ended.take_if(|ended| ended.at.elapsed() >= WENT_ON);
+            });
+        }
     }
 
     /// Discards the audio received so far; an open utterance is abandoned.

@@ -51,7 +51,6 @@ impl SentPackets {
 pub struct Echo {
     sent: SentPackets,
     cancels: bool,
-    guards: bool,
     at_work: Option<Box<AtWork>>,
 }
 
@@ -59,21 +58,21 @@ struct AtWork {
     decoder: Decoder,
     samples: Vec<i16>,
     canceller: Option<EchoCanceller>,
-    guard: Option<EchoGuard>,
+    guard: EchoGuard,
 }
 
 impl Echo {
     /// Creates what removes the echo of these packets, where the device tells which it has played, and what tells it from
     /// voice.
-    pub fn new(sent: SentPackets, cancels: bool, guards: bool) -> Self {
-        Self { sent, cancels, guards, at_work: None }
+    pub fn new(sent: SentPackets, cancels: bool) -> Self {
+        Self { sent, cancels, at_work: None }
     }
 
     /// Hears the sound of a packet of the microphone, with the stamp that came with it (0 for none), and removes the echo.
     pub fn hear(&mut self, played: u32, sound: &mut [i16]) {
         while let Some((stamp, opus)) = self.sent.pop() {
             if self.at_work.is_none() {
-                let made = AtWork::new(self.cancels, self.guards);
+                let made = AtWork::new(self.cancels);
                 let warn = |error: &_| {
                     tracing::warn!(%error, "cannot listen to what is sent to a device");
                 };
@@ -85,9 +84,7 @@ impl Echo {
         }
         let Some(at_work) = &mut self.at_work else { return };
         // What is left of an echo says nothing of how loud it was.
-        if let Some(guard) = &mut at_work.guard {
-            guard.hear(sound);
-        }
+        at_work.guard.hear(sound);
         if let Some(canceller) = &mut at_work.canceller {
             canceller.cancel(played, sound);
         }
@@ -95,25 +92,24 @@ impl Echo {
 
     /// Returns true if the next frame that was heard may be nothing but echo.
     pub fn explains_next(&mut self) -> bool {
-        let guard = self.at_work.as_mut().and_then(|at_work| at_work.guard.as_mut());
-        guard.is_some_and(EchoGuard::explains_next)
+        self.at_work.as_mut().is_some_and(|at_work| at_work.guard.explains_next())
     }
 
     /// Forgets the frames that were heard and not asked about.
     pub fn forget(&mut self) {
-        if let Some(guard) = self.at_work.as_mut().and_then(|at_work| at_work.guard.as_mut()) {
-            guard.forget();
+        if let Some(at_work) = &mut self.at_work {
+            at_work.guard.forget();
         }
     }
 }
 
 impl AtWork {
-    fn new(cancels: bool, guards: bool) -> Result<Self, OpusError> {
+    fn new(cancels: bool) -> Result<Self, OpusError> {
         Ok(Self {
             decoder: Decoder::new(SAMPLE_RATE_HZ)?,
             samples: Vec::with_capacity(SAMPLE_RATE_HZ as usize / 1_000 * MAX_PACKET_MS),
             canceller: cancels.then(EchoCanceller::new),
-            guard: guards.then(|| EchoGuard::new(cancels)),
+            guard: EchoGuard::new(cancels),
         })
     }
 
@@ -122,9 +118,7 @@ impl AtWork {
         self.samples.clear();
         // What does not decode is silent, as in the device.
         self.decoder.decode(opus, &mut self.samples).unwrap_or_default();
-        if let Some(guard) = &mut self.guard {
-            guard.play(&self.samples);
-        }
+        self.guard.play(&self.samples);
         if let Some(canceller) = &mut self.canceller {
             canceller.play(stamp, &self.samples);
         }
@@ -152,7 +146,7 @@ mod tests {
 
     #[test]
     fn until_something_is_sent_nothing_is_done() {
-        let mut echo = Echo::new(SentPackets::default(), true, true);
+        let mut echo = Echo::new(SentPackets::default(), true);
         let sound = sound::decoded(&sound::voice_in(200, (16_000, 60)));
         let mut heard = sound.clone();
         echo.hear(7, &mut heard);
@@ -161,14 +155,14 @@ mod tests {
 
     #[test]
     fn what_is_configured_is_done() {
-        for (cancels, guards) in [(true, true), (true, false), (false, true)] {
+        for cancels in [true, false] {
             let sent = SentPackets::default();
-            let mut echo = Echo::new(sent.clone(), cancels, guards);
+            let mut echo = Echo::new(sent.clone(), cancels);
             let mut encoder = Encoder::new(SAMPLE_RATE_HZ, 24_000, 0).unwrap();
             sent.push(1, encoder.encode(&[100; 3 * FRAME_SAMPLES]).unwrap());
             echo.hear(0, &mut [0; FRAME_SAMPLES]);
             let at_work = echo.at_work.as_ref().unwrap();
-            assert_eq!((at_work.canceller.is_some(), at_work.guard.is_some()), (cancels, guards));
+            assert_eq!(at_work.canceller.is_some(), cancels);
         }
     }
 
@@ -178,7 +172,7 @@ mod tests {
             steps in proptest::collection::vec((0_usize..3, 0_u32..40, proptest::collection::vec(any::<u8>(), 0..20), 0_usize..1_000), 0..60),
         ) {
             let sent = SentPackets::default();
-            let mut echo = Echo::new(sent.clone(), true, true);
+            let mut echo = Echo::new(sent.clone(), true);
             for (sends, stamp, opus, length) in steps {
                 for _ in 0..sends * 20 {
                     sent.push(stamp, opus.clone().into());

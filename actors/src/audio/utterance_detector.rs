@@ -81,15 +81,13 @@ impl UtteranceDetector {
         let HearingSettings { cancel_echo, guard_echo, .. } = self.settings;
         // What is left of an echo must be told from voice, too.
         if cancel_echo || guard_echo {
-            self.echo = Some(Echo::new(sent, cancel_echo, true));
+            self.echo = Some(Echo::new(sent, cancel_echo));
         }
     }
 
-    /// Takes nothing for voice that may be the echo of these packets alone, if that is configured.
+    /// Takes nothing for voice that may be the echo of these packets alone.
     pub fn guard_echo(&mut self, sent: SentPackets) {
-        if self.settings.guard_echo {
-            self.echo = Some(Echo::new(sent, false, true));
-        }
+        self.echo = Some(Echo::new(sent, false));
     }
 
     /// Decodes a packet and appends its samples, without the echo of what was played.

@@ -69,8 +69,7 @@ pub(super) fn hear(
     packets: &[Bytes],
     seed: u64,
 ) -> anyhow::Result<Seen> {
-    let mut detector =
-        UtteranceDetector::new(HearingSettings { guard_echo: true, ..HearingSettings::default() });
+    let mut detector = UtteranceDetector::new(HearingSettings::default());
     detector.set_speaking(true);
     let known = SentPackets::default();
     match remedy {

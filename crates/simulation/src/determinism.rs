@@ -7,6 +7,7 @@ use std::cell::Cell;
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use tokio::time::Instant;
 
 /// A day on which the simulations begin, in nanoseconds since 1970.
@@ -14,7 +15,6 @@ const FIRST_DAY: i64 = 1_790_000_000_000_000_000;
 
 static SEED: AtomicU64 = AtomicU64::new(0);
 static SEEDED: AtomicBool = AtomicBool::new(false);
-static THREADS: AtomicU64 = AtomicU64::new(0);
 /// Date and time as last told, in nanoseconds since 1970.
 static DATE: AtomicI64 = AtomicI64::new(0);
 /// Sum of all jumps of the clock, in nanoseconds.
@@ -25,11 +25,25 @@ thread_local! {
     static BEGUN: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-/// Makes everything random in this process follow from the seed. To be called before anything else.
+/// Makes everything random in this process follow from the seed from now on. To be called before anything else, while the
+/// process has one thread.
 pub(crate) fn seed(seed: u64) {
+    DICE.set(None);
     SEED.store(seed, Ordering::SeqCst);
     DATE.store(FIRST_DAY, Ordering::SeqCst);
     SEEDED.store(true, Ordering::SeqCst);
+}
+
+/// Keeps this process on one core: its threads wait for each other all the time, and take a fifth less
+/// of the processor than on two, and libraries that divide their work by the number of cores do it alike.
+/// Where the system does not allow it, they run as they are put.
+pub(crate) fn stay_on_a_core(job: usize) {
+    let Ok(allowed) = sched_getaffinity(None) else { return };
+    let mut cores = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core)).cycle();
+    let Some(core) = cores.nth(job) else { return };
+    let mut one = CpuSet::new();
+    one.set(core);
+    sched_setaffinity(None, &one).ok();
 }
 
 /// Does this in a copy of the process, and waits for its end. Returns what is wrong if it does not end well. To be called
@@ -74,14 +88,24 @@ pub(crate) fn jump(seconds: i64) {
     JUMPED.fetch_add(seconds * 1_000_000_000, Ordering::SeqCst);
 }
 
-/// Fills a buffer with the next bytes of this thread.
+/// Fills a buffer with the next bytes of this thread. They follow from the seed and the thread's name: which thread asks
+/// first is a matter of chance.
 fn fill(bytes: &mut [u8]) {
     let mut dice = DICE.take().unwrap_or_else(|| {
-        let thread = THREADS.fetch_add(1, Ordering::SeqCst);
-        fastrand::Rng::with_seed(SEED.load(Ordering::SeqCst) ^ thread.rotate_right(8))
+        fastrand::Rng::with_seed(SEED.load(Ordering::SeqCst) ^ this_thread().rotate_right(8))
     });
     dice.fill(bytes);
     DICE.set(Some(dice));
+}
+
+/// A number that follows from the name of this thread. Asks the system, for the standard library may ask for
+/// randomness before it knows its thread.
+fn this_thread() -> u64 {
+    let mut name = [0_u8; 16];
+    // SAFETY: the system writes at most 16 bytes.
+    unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
+    name.iter()
+        .fold(0, |number: u64, byte| number.wrapping_mul(0x0100_0000_01b3) ^ u64::from(*byte))
 }
 
 /// The date, in nanoseconds since 1970.

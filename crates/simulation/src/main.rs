@@ -46,7 +46,7 @@ struct Args {
     /// Plants a bug, and ends when it is found.
     #[arg(long = "break", value_enum)]
     bug: Option<Bug>,
-    /// Checks the simulation itself: plants each bug until it is found, and runs a seed twice.
+    /// Checks the simulation itself: plants each bug until it is found, and runs seeds twice.
     #[arg(long, conflicts_with_all = ["seed", "bug"])]
     check: bool,
     /// Runs the worlds whose seeds are read, and tells of each in one line. The number chooses a core.
@@ -76,6 +76,7 @@ fn main() -> ExitCode {
         tracing_subscriber::fmt().with_env_filter(filter).without_time().init();
     }
     println!("{plan}");
+    world::prepare(0);
     let outcome = world::run(&plan, true);
     let (seconds, trace) = (outcome.lasted.as_secs(), outcome.trace);
     println!("{:?}, {seconds} s, trace {trace:016x}", outcome.counts);

@@ -9,24 +9,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum as _;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde_json::{Value, json};
 
 use crate::judge::Counts;
 use crate::plan::{Bug, CONVERSATIONS, Plan};
 use crate::world::{self, Outcome};
-use crate::{Args, determinism, speech};
+use crate::{Args, determinism};
 
 const PROGRESS_EVERY: Duration = Duration::from_secs(10);
+/// Seeds that are run twice by a check.
+const RUN_TWICE: u64 = 40;
 /// Failing seeds that are shown.
 const MOST_SHOWN: usize = 20;
 
 /// Runs each world whose seed is read in a copy of this process, and tells of it in one line. What all worlds need is made
 /// before.
 pub(crate) fn serve(job: usize, bug: Option<Bug>) -> ExitCode {
-    stay_on_a_core(job);
-    bpe_openai::o200k_base().count("");
-    speech::encode_all();
+    world::prepare(job);
     for seed in std::io::stdin().lines().map_while(Result::ok) {
         let Ok(seed) = seed.parse() else { return ExitCode::FAILURE };
         let plan = Plan::of(seed, bug);
@@ -62,7 +61,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     totals.show(args, took)
 }
 
-/// Plants each bug until it is found, and runs a seed twice.
+/// Plants each bug until it is found, and runs seeds twice.
 pub(crate) fn check(args: &Args) -> ExitCode {
     let mut good = true;
     for bug in Bug::value_variants() {
@@ -78,10 +77,14 @@ pub(crate) fn check(args: &Args) -> ExitCode {
         }
         good &= !totals.failing.is_empty();
     }
-    let [first, second] = [0, 1].map(|job| WorldServer::start(args, job).run(args.first));
-    let same = first == second && first["trace"].is_string();
-    println!("seed {} run twice: {}", args.first, if same { "the same" } else { "NOT the same" });
-    if good && same { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let mut servers = [0, 1].map(|job| WorldServer::start(args, job));
+    let differing = (args.first..args.first + RUN_TWICE).filter(|seed| {
+        let [first, second] = servers.each_mut().map(|server| server.run(*seed));
+        first != second || !first["trace"].is_string()
+    });
+    let differing: Vec<u64> = differing.collect();
+    println!("{RUN_TWICE} seeds run twice, differing: {differing:?}");
+    if good && differing.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn worlds(args: &Args) -> (Totals, Duration) {
@@ -116,17 +119,6 @@ fn worlds(args: &Args) -> (Totals, Duration) {
         }
     });
     (totals.into_inner().expect("nothing panics while it holds them"), begun.elapsed())
-}
-
-/// Keeps this process on one core: its threads wait for each other all the time, and take a fifth less
-/// of the processor than on two. Where the system does not allow it, they run as they are put.
-fn stay_on_a_core(job: usize) {
-    let Ok(allowed) = sched_getaffinity(None) else { return };
-    let mut cores = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core)).cycle();
-    let Some(core) = cores.nth(job) else { return };
-    let mut one = CpuSet::new();
-    one.set(core);
-    sched_setaffinity(None, &one).ok();
 }
 
 /// A process that runs worlds, each in a copy of it.

@@ -54,9 +54,14 @@ impl Database {
     pub(crate) fn new(dice: fastrand::Rng, bug: Option<Bug>) -> Self {
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(1).enable_time().build().expect("a runtime");
-        let entered = runtime.enter();
-        let store = SqlStore::at("sqlite::memory:").expect("a store in memory");
-        drop(entered);
+        // Its thread opens the one connection. If callers did, chance would decide which of them draws the keys
+        // of its maps.
+        let opening = runtime.spawn(async {
+            let store = SqlStore::at("sqlite::memory:").expect("a store in memory");
+            store.bring_up_to_date().await.expect("tables in memory");
+            store
+        });
+        let store = futures_executor::block_on(opening).expect("the store does not panic");
         Self { store, runtime, weather: Mutex::default(), dice: Mutex::new(dice), bug }
     }
 

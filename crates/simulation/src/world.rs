@@ -20,6 +20,7 @@ use crate::instance::{LOCK_WAIT, Surroundings};
 use crate::judge::{Counts, FIRST_DEVICE, FIRST_TEXT, Judge, LAST, Message};
 use crate::plan::{APPLICATIONS, DEVICES, Plan, TEXTS};
 use crate::redis::Redis;
+use crate::speech;
 use crate::store::Database;
 use crate::texts::{self, Session, TextClient};
 
@@ -36,7 +37,15 @@ pub(crate) struct Outcome {
     pub(crate) lasted: Duration,
 }
 
-/// Runs a world, in virtual time. Once in a process: see `determinism`.
+/// Makes what all worlds need. What it draws by chance is the same in each process. The number chooses a core.
+pub(crate) fn prepare(job: usize) {
+    determinism::stay_on_a_core(job);
+    determinism::seed(0);
+    bpe_openai::o200k_base().count("");
+    speech::encode_all();
+}
+
+/// Runs a world, in virtual time. Once in a process, which is prepared: see `determinism`.
 pub(crate) fn run(plan: &Plan, shows: bool) -> Outcome {
     determinism::seed(plan.seed);
     // The sockets of text clients and devices are actors.

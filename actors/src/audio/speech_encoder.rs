@@ -1,5 +1,7 @@
 //! Turns a synthesiser's samples into a device's packets: resamples, splits and encodes them, one
-//! sentence after the other. Not for pacing.
+//! sentence after the other, without the silence that voices begin with. Not for pacing.
+
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -7,6 +9,13 @@ use super::opus::{Encoder, OpusError};
 use super::pcm;
 use super::resample::{ResampleError, Resampler};
 use crate::settings::SpeakingSettings;
+
+/// Loudest sample of silence, -50 dB below the loudest possible.
+const SILENT: u16 = 100;
+/// Silence that is kept before the first sound: soft beginnings are in it.
+const KEPT_BEFORE_SOUND: Duration = Duration::from_millis(20);
+/// Most silence that is left out. Who sends more may mean it.
+const MOST_LEFT_OUT: Duration = Duration::from_millis(500);
 
 /// Speech encoder of one turn.
 pub struct SpeechEncoder {
@@ -20,6 +29,8 @@ pub struct SpeechEncoder {
     encoded: usize,
     /// True until the first packet is encoded.
     fresh: bool,
+    /// Number of samples of silence at the beginning of speech that may still be left out.
+    may_leave_out: usize,
 }
 
 impl SpeechEncoder {
@@ -38,6 +49,7 @@ impl SpeechEncoder {
             pending: Vec::new(),
             encoded: 0,
             fresh: true,
+            may_leave_out: pcm::samples_in(MOST_LEFT_OUT, rate),
         })
     }
 
@@ -66,7 +78,20 @@ impl SpeechEncoder {
         if let Some((_, resampler)) = &mut self.resampler {
             resampler.process(samples, &mut self.pending);
         }
+        if self.may_leave_out > 0 {
+            self.leave_out_silence();
+        }
         Ok(())
+    }
+
+    /// Leaves out the silence at the beginning of speech, which its listener would only wait for.
+    fn leave_out_silence(&mut self) {
+        let sound = self.pending.iter().position(|sample| sample.unsigned_abs() > SILENT);
+        let silence = sound.unwrap_or(self.pending.len());
+        let kept = pcm::samples_in(KEPT_BEFORE_SOUND, self.sample_rate_hz);
+        let left_out = silence.saturating_sub(kept).min(self.may_leave_out);
+        self.pending.drain(..left_out);
+        self.may_leave_out = if sound.is_some() { 0 } else { self.may_leave_out - left_out };
     }
 
     /// Ends the sentence: its last packet is filled up with silence.
@@ -99,5 +124,71 @@ impl SpeechEncoder {
         self.encoded = end;
         self.fresh = false;
         self.encoder.encode(frame).map(Some)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+    use super::*;
+    use crate::audio::opus::Decoder;
+
+    const RATE_HZ: u32 = 24_000;
+
+    /// Samples of silence, and of a tone after it.
+    fn sentence(silence_ms: u64, tone_ms: u64) -> Vec<i16> {
+        let samples = |ms| pcm::samples_in(Duration::from_millis(ms), RATE_HZ);
+        let mut sentence = vec![SILENT.cast_signed(); samples(silence_ms)];
+        sentence.extend(pcm::tone(400.0, samples(tone_ms), RATE_HZ));
+        sentence
+    }
+
+    fn packets(encoder: &mut SpeechEncoder, sentence: &[i16], chunk: usize) -> Vec<Bytes> {
+        encoder.begin();
+        let mut packets = Vec::new();
+        for samples in sentence.chunks(chunk) {
+            encoder.push(samples, RATE_HZ).unwrap();
+            packets.extend(std::iter::from_fn(|| encoder.packet().unwrap()));
+        }
+        encoder.finish();
+        packets.extend(std::iter::from_fn(|| encoder.packet().unwrap()));
+        packets
+    }
+
+    fn encoder() -> SpeechEncoder {
+        SpeechEncoder::new(&SpeakingSettings { sample_rate_hz: RATE_HZ, ..Default::default() })
+            .unwrap()
+    }
+
+    #[test]
+    fn the_silence_that_speech_begins_with_is_left_out_however_it_comes() {
+        for chunk in [7, 480, 1_440, 100_000] {
+            // 20 ms of 300 are kept, and the tone: six packets of 60 ms in place of ten.
+            let packets = packets(&mut encoder(), &sentence(300, 300), chunk);
+            assert_eq!(packets.len(), 6, "{chunk}");
+            let mut decoder = Decoder::new(RATE_HZ).unwrap();
+            let mut first = Vec::new();
+            decoder.decode(&packets[0], &mut first).unwrap();
+            let loud = first.iter().position(|sample| sample.unsigned_abs() > 1_000).unwrap();
+            let after = loud * 1_000 / RATE_HZ as usize;
+            assert!((15..=40).contains(&after), "{chunk}: {after} ms");
+        }
+    }
+
+    #[test]
+    fn silence_within_speech_and_before_its_later_sentences_stays() {
+        let mut encoder = encoder();
+        let mut first = sentence(0, 60);
+        first.extend(sentence(300, 60));
+        assert_eq!(packets(&mut encoder, &first, 480).len(), 7);
+        assert_eq!(packets(&mut encoder, &sentence(300, 300), 480).len(), 10);
+    }
+
+    #[test]
+    fn no_more_than_half_a_second_is_left_out() {
+        assert_eq!(packets(&mut encoder(), &sentence(1_100, 0), 480).len(), 10);
+        assert_eq!(packets(&mut encoder(), &sentence(10, 50), 480).len(), 1);
+        assert_eq!(packets(&mut encoder(), &[], 480).len(), 0);
     }
 }

@@ -4,6 +4,7 @@ mod admin;
 mod background;
 mod connections;
 mod data_folder;
+mod devices;
 mod exposure;
 mod frontends;
 mod listening;
@@ -12,14 +13,12 @@ mod museum;
 mod own_address;
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::dev::{Server, ServerHandle};
-use actix_web::web::{Data, ServiceConfig};
 use anyhow::Context as _;
-use hearken_actors::actors::pipeline::{AudioPool, Pipeline, Ports};
+use hearken_actors::actors::pipeline::{AudioPool, Ports};
 use hearken_actors::admission::cores;
 use hearken_actors::chat::ChatService;
 use hearken_actors::dialogue::LocalTime;
@@ -27,6 +26,7 @@ use hearken_actors::people::People;
 use hearken_actors::settings::PipelineSettings;
 use hearken_actors::slots::Slots;
 use hearken_actors::tasks::Tasks;
+use hearken_actors::turn_trace::TurnJournal;
 use hearken_base::priority::lower_priority;
 use hearken_cluster::Cluster;
 use hearken_engines::supervise::{Engine, EngineStates, Supervisor};
@@ -44,19 +44,20 @@ use tokio_util::sync::CancellationToken;
 use self::admin::Changing;
 use self::background::WarmUp;
 pub use self::data_folder::upgrade_store;
-use self::frontends::{build_chats, build_text_clients};
+use self::devices::build_devices;
+use self::frontends::{build_chats, build_text_clients, frontends};
 use self::models::Models;
 use self::own_address::upload_url;
 use crate::config::{Config, ProcessEnv, env};
 use crate::engines;
 use crate::http::{
-    self, AccessControl, Admin, Auth, Chats, Dependencies, DeviceEndpoint, Health, LiteMcp,
-    MuseumClients, OtaRules, Persons, TextClients, ToolsApi,
+    self, Admin, Chats, Dependencies, DeviceEndpoint, Health, MuseumClients, Persons, TextClients,
+    ToolsApi,
 };
 use crate::liveness::Liveness;
-use crate::recorder::Recorder;
 use crate::telemetry;
 use crate::tls::Certificate;
+use crate::trace_export::TraceExporter;
 
 /// Maximum number of concurrent requests with side effects.
 const MAX_TASKS: u32 = 4_096;
@@ -96,6 +97,7 @@ struct Shared<'a> {
     tasks: &'a Tasks,
     process: &'a CancellationToken,
     people: People,
+    turn_journal: TurnJournal,
 }
 
 /// Frontends other than devices, built whether they are enabled or not: settings can be changed
@@ -129,29 +131,23 @@ pub fn start(
     let dependencies = Dependencies::new(&ports, Arc::clone(&store) as _);
     let warm_up = WarmUp::new(config, tts, &ports, &tooling.sources);
     let pool = AudioPool::new(threads(config).1, lower_priority);
-    let devices = build_devices(config, ports, pool.clone(), Arc::clone(&store) as _, &process)?;
+    let turn_journal = TurnJournal::new(config.journal.clone());
+    let traces = TraceExporter::new(&config.traces, &turn_journal)?;
+    let (models, tooling, cluster, tasks) = (&models, &tooling, &cluster, &tasks);
+    let shared =
+        Shared { config, models, tooling, cluster, tasks, process: &process, people, turn_journal };
+    let devices = build_devices(&shared, ports, pool.clone(), Arc::clone(&store) as _)?;
     join_cluster(&cluster, &devices, &tooling.sources);
-    let shared = Shared {
-        config,
-        models: &models,
-        tooling: &tooling,
-        cluster: &cluster,
-        tasks: &tasks,
-        process: &process,
-        people,
-    };
     let services = build_services(&shared, &store, &devices)?;
     let certificate = Certificate::load(&config.tls)?;
     let supervisor = Supervisor::start(engines, &process);
     let (states, chats) = (supervisor.states().clone(), services.chats.service.clone());
     let govern = devices.pipeline.admission().clone().govern(cpu_time, move || pool.busy());
     let mut background = background::spawn_periodic(&services, certificate.as_ref());
-    background.extend([
-        background::maintain_metrics(metrics.clone()),
-        background::follow_tool_servers(tooling.registry.clone(), cluster.is_shared()),
-        warm_up.spawn(states.clone(), process.clone()),
-        tokio::spawn(govern),
-    ]);
+    background.push(background::follow_tool_servers(tooling.registry.clone(), cluster.is_shared()));
+    background.push(warm_up.spawn(states.clone(), process.clone()));
+    background.extend([tokio::spawn(telemetry::maintain(metrics.clone())), tokio::spawn(govern)]);
+    background.extend(traces.map(|traces| tokio::spawn(traces.run(process.clone()))));
     let slots = [&devices.connection_slots, &services.clients.connection_slots].map(Slots::clone);
     let dependencies = dependencies.with_state_server(chats.state.clone());
     let health = Health::new(states, metrics, cluster.clone(), dependencies, process.clone());
@@ -164,36 +160,13 @@ pub fn start(
         server,
         supervisor,
         connection_slots: slots,
-        tasks,
+        tasks: tasks.clone(),
         background,
         store,
         chats,
-        tools: tooling.sources,
-        cluster,
+        tools: tooling.sources.clone(),
+        cluster: cluster.clone(),
         liveness,
-    })
-}
-
-/// Builds the endpoint of devices: the pipeline with these ports, the recorder and the access
-/// control.
-fn build_devices(
-    config: &Config,
-    ports: Ports,
-    audio_pool: AudioPool,
-    store: Arc<dyn DeviceStore>,
-    process: &CancellationToken,
-) -> anyhow::Result<DeviceEndpoint> {
-    let settings = settings(config);
-    let language = settings.dialogue.language;
-    Ok(DeviceEndpoint {
-        pipeline: Pipeline::new(ports, settings, audio_pool, process.clone()),
-        connection_slots: Slots::with_share(
-            config.server.max_connections,
-            config.http.address_percent,
-        ),
-        recorder: recorder(&config.server.record_dir)?,
-        access: access(config, store)?,
-        language,
     })
 }
 
@@ -211,29 +184,6 @@ fn build_services(
     let admin = admin::build_admin(shared.config, Arc::clone(store) as _, shared.models, changing)?;
     let persons = Arc::new(Persons::new(shared.people.clone()));
     Ok(Services { clients, chats, museum, admin, persons })
-}
-
-/// Combines the frontends for the routes; a disabled frontend is left out.
-fn frontends(
-    shared: &Shared<'_>,
-    devices: DeviceEndpoint,
-    services: Services,
-    health: Health,
-) -> Frontends {
-    let Shared { config, tooling, .. } = shared;
-    let Services { clients, chats, museum, admin, persons } = services;
-    Frontends {
-        device_endpoint: devices,
-        health,
-        tools_api: Arc::clone(&tooling.api),
-        own_tools: own_tools(shared),
-        clients: Some(clients).filter(|_| config.gateway.enabled),
-        chats: Some(chats).filter(|_| config.chat.enabled),
-        museum: Some(museum).filter(|_| config.museum.enabled),
-        admin: Some(Arc::new(admin)).filter(|_| config.admin.enabled),
-        persons,
-        tasks: shared.tasks.clone(),
-    }
 }
 
 /// Creates the tracker of requests with side effects. When the server stops, they may run as long
@@ -270,50 +220,6 @@ fn join_cluster(cluster: &Cluster, device_endpoint: &DeviceEndpoint, tools: &Sou
         Arc::new(tools.endpoint().clone()),
         http::order_handler(device_registry.clone()),
     );
-}
-
-/// Services behind the HTTP routes.
-#[derive(Clone)]
-struct Frontends {
-    device_endpoint: DeviceEndpoint,
-    health: Health,
-    tools_api: Arc<ToolsApi>,
-    own_tools: Arc<LiteMcp>,
-    clients: Option<TextClients>,
-    chats: Option<Chats>,
-    museum: Option<MuseumClients>,
-    admin: Option<Arc<Admin>>,
-    persons: Arc<Persons>,
-    tasks: Tasks,
-}
-
-impl Frontends {
-    fn routes(self, services: &mut ServiceConfig) {
-        if let Some(clients) = self.clients {
-            http::gateway_routes(services, clients);
-        }
-        if let Some(chats) = self.chats {
-            http::chat_routes(services, chats);
-        }
-        if let Some(clients) = self.museum {
-            http::museum_routes(services, clients);
-        }
-        if let Some(admin) = self.admin {
-            http::admin_routes(services, admin);
-        }
-        http::person_routes(services, self.persons);
-        services.app_data(Data::new(self.tasks));
-        services.app_data(Data::new(self.health.cluster.clone()));
-        http::litemcp_routes(services, self.own_tools);
-        http::routes(services, self.device_endpoint, self.health, self.tools_api);
-    }
-}
-
-/// Creates the LiteMCP service of the built-in tools.
-fn own_tools(shared: &Shared<'_>) -> Arc<LiteMcp> {
-    let builtin = Arc::new(shared.tooling.sources.builtin().clone());
-    let percent = shared.config.http.address_percent;
-    Arc::new(LiteMcp::new(vec![builtin], percent, shared.process.clone()))
 }
 
 /// Returns the people whose voices are known. Without a model of voices nobody is recognised.
@@ -384,22 +290,6 @@ fn threads(config: &Config) -> (usize, usize) {
     let cores = cores();
     let or = |set: usize, else_: usize| if set == 0 { else_.max(1) } else { set };
     (or(config.server.workers, cores), or(config.server.audio_threads, cores * 2 / 3))
-}
-
-/// Creates a recorder that records every session into this folder; `None` if the folder is empty.
-fn recorder(dir: &Path) -> anyhow::Result<Option<Arc<Recorder>>> {
-    if dir.as_os_str().is_empty() {
-        return Ok(None);
-    }
-    let recorder = Recorder::new(dir)
-        .with_context(|| format!("`server.record_dir`: cannot record into {}", dir.display()))?;
-    Ok(Some(Arc::new(recorder)))
-}
-
-/// Builds the access control. Creates the secrets that are needed and not configured.
-fn access(config: &Config, store: Arc<dyn DeviceStore>) -> anyhow::Result<Arc<AccessControl>> {
-    let auth = Auth::new(&config.auth, &config.server.host, &config.server.data_dir)?;
-    Ok(Arc::new(AccessControl::new(auth, OtaRules::new(&config.ota)?, store)))
 }
 
 /// Tools outside devices.

@@ -17,3 +17,4 @@ pub mod service_manager;
 pub mod shutdown;
 pub mod telemetry;
 pub mod tls;
+pub mod trace_export;

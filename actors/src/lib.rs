@@ -31,6 +31,7 @@ pub mod testkit;
 pub mod tools;
 pub mod turn_detection;
 pub mod turn_factory;
+pub mod turn_trace;
 pub mod unfinished;
 pub mod utterance_channel;
 pub mod wall_clock;

@@ -8,19 +8,36 @@ use hearken_proto::ids::TurnId;
 use tokio_util::sync::CancellationToken;
 
 use crate::dialogue::Turn;
+use crate::turn_trace::{ClientKind, TurnJournal};
 
 /// Factory of a connection's turns. Clones share the count.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct TurnFactory {
     process: CancellationToken,
     connection: CancellationToken,
     last: Arc<AtomicU64>,
+    traces: Option<Traces>,
+}
+
+/// Where the connection's turns are written about.
+#[derive(Clone)]
+struct Traces {
+    journal: TurnJournal,
+    kind: ClientKind,
+    client: Arc<str>,
 }
 
 impl TurnFactory {
     /// Creates the factory of a connection, which ends when the token of the process is cancelled.
     pub fn new(process: CancellationToken) -> Self {
-        Self { connection: process.child_token(), process, last: Arc::default() }
+        Self { connection: process.child_token(), process, last: Arc::default(), traces: None }
+    }
+
+    /// Returns the factory with a journal of its turns, as those of this client.
+    #[must_use]
+    pub fn traced(self, journal: &TurnJournal, kind: ClientKind, client: &str) -> Self {
+        let traces = Traces { journal: journal.clone(), kind, client: client.into() };
+        Self { traces: Some(traces), ..self }
     }
 
     /// Returns the fault to report to the peer when the connection's token ends it.
@@ -31,7 +48,9 @@ impl TurnFactory {
     /// Returns the next turn.
     pub fn next(&self) -> Turn {
         let id = TurnId(self.last.fetch_add(1, Ordering::Relaxed) + 1);
-        Turn::new(id, &self.connection)
+        let turn = Turn::new(id, &self.connection);
+        let Some(Traces { journal, kind, client }) = &self.traces else { return turn };
+        turn.traced(journal.begin(*kind, client))
     }
 
     /// Returns the connection's token.

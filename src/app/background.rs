@@ -13,13 +13,11 @@ use hearken_actors::tools::Toolbox;
 use hearken_engines::supervise::EngineStates;
 use hearken_providers::tts::CachedTts;
 use hearken_tool_sources::{Registry, Sources};
-use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::{Services, local_time, settings};
 use crate::config::Config;
-use crate::telemetry;
 use crate::tls::Certificate;
 
 /// Wait before another attempt to synthesise the fixed phrases.
@@ -62,11 +60,6 @@ pub(super) fn follow_tool_servers(registry: Registry, others: bool) -> JoinHandl
             async { if others { registry.follow_store().await } else { registry.load().await } };
         tokio::join!(servers, registry.keep_pins(others));
     })
-}
-
-/// Runs the upkeep of the metrics periodically.
-pub(super) fn maintain_metrics(metrics: PrometheusHandle) -> JoinHandle<()> {
-    tokio::spawn(telemetry::maintain(metrics))
 }
 
 /// Returns the common beginning of prompts: the tools of all devices, and the instructions.

@@ -1,19 +1,25 @@
-//! Construction of the services for text clients and applications. Not for devices.
+//! Construction of the services for text clients and applications, and the routes of all frontends. Not for the endpoint of
+//! devices.
 
 use std::sync::Arc;
 
+use actix_web::web::{Data, ServiceConfig};
 use hearken_actors::actors::event_stream::WatchSettings;
 use hearken_actors::chat::{ChatService, HeldCalls, PublishedEvents};
 use hearken_actors::dialogue::SharedStyle;
 use hearken_actors::gateway::{GatewayService, Sessions};
 use hearken_actors::ports::{ChatStore, SessionStore};
 use hearken_actors::slots::Slots;
+use hearken_actors::tasks::Tasks;
 use hearken_providers::LlmSettings;
 use hearken_providers::state;
 
-use super::{Shared, llm, local_time};
+use super::{Services, Shared, llm, local_time};
 use crate::config::Config;
-use crate::http::{Chats, Face, TextClients};
+use crate::http::{
+    self, Admin, Chats, DeviceEndpoint, Face, Health, LiteMcp, MuseumClients, Persons, TextClients,
+    ToolsApi, Turns,
+};
 
 /// Builds the service of text clients. They wait for the model as long as the request may take: the
 /// timeout of the gateway's document is for the whole request, and there is none for the first
@@ -22,7 +28,7 @@ pub(super) fn build_text_clients(
     shared: &Shared<'_>,
     store: Arc<dyn SessionStore>,
 ) -> anyhow::Result<TextClients> {
-    let Shared { config, models, tooling, cluster, process, .. } = shared;
+    let Shared { config, models, tooling, cluster, process, turn_journal, .. } = shared;
     let settings = config.text_clients();
     let mut sessions = Sessions::new(store, settings.session_idle, settings.max_messages);
     if cluster.is_shared() {
@@ -36,6 +42,7 @@ pub(super) fn build_text_clients(
         describer: tooling.api.describer(),
         now: local_time(config),
         settings: settings.into(),
+        turn_journal: turn_journal.clone(),
     };
     Ok(TextClients {
         service,
@@ -54,7 +61,7 @@ pub(super) fn build_text_clients(
 
 /// Builds the service of applications. They wait for the model as text clients do.
 pub(super) fn build_chats(shared: &Shared<'_>, store: Arc<dyn ChatStore>) -> anyhow::Result<Chats> {
-    let Shared { config, models, tooling, cluster, tasks, .. } = shared;
+    let Shared { config, models, tooling, cluster, tasks, turn_journal, .. } = shared;
     let (settings, tools) = (config.chat_sessions(), tooling.sources.clone());
     let watching =
         WatchSettings { ping_every: settings.ping_every, dead_after: settings.dead_after };
@@ -73,6 +80,7 @@ pub(super) fn build_chats(shared: &Shared<'_>, store: Arc<dyn ChatStore>) -> any
         tasks: (*tasks).clone(),
         held: HeldCalls::default(),
         published: PublishedEvents::default(),
+        turn_journal: turn_journal.clone(),
     };
     let watch_slots = Slots::with_share(config.chat.max_watchers, config.http.address_percent);
     let face = Face {
@@ -87,4 +95,74 @@ pub(super) fn build_chats(shared: &Shared<'_>, store: Arc<dyn ChatStore>) -> any
 pub(super) fn patient(config: &Config) -> LlmSettings {
     let total = config.llm.timeout_ms;
     LlmSettings { first_token_timeout_ms: total, idle_timeout_ms: total, ..llm(config) }
+}
+
+/// Combines the frontends for the routes; a disabled frontend is left out.
+pub(super) fn frontends(
+    shared: &Shared<'_>,
+    devices: DeviceEndpoint,
+    services: Services,
+    health: Health,
+) -> Frontends {
+    let Shared { config, tooling, .. } = shared;
+    let Services { clients, chats, museum, admin, persons } = services;
+    Frontends {
+        device_endpoint: devices,
+        health,
+        tools_api: Arc::clone(&tooling.api),
+        own_tools: own_tools(shared),
+        clients: Some(clients).filter(|_| config.gateway.enabled),
+        chats: Some(chats).filter(|_| config.chat.enabled),
+        museum: Some(museum).filter(|_| config.museum.enabled),
+        admin: Some(Arc::new(admin)).filter(|_| config.admin.enabled),
+        persons,
+        turns: Turns::new(shared.turn_journal.clone(), shared.process.clone()),
+        tasks: shared.tasks.clone(),
+    }
+}
+
+/// Services behind the HTTP routes.
+#[derive(Clone)]
+pub(super) struct Frontends {
+    device_endpoint: DeviceEndpoint,
+    pub(super) health: Health,
+    tools_api: Arc<ToolsApi>,
+    own_tools: Arc<LiteMcp>,
+    clients: Option<TextClients>,
+    chats: Option<Chats>,
+    museum: Option<MuseumClients>,
+    admin: Option<Arc<Admin>>,
+    persons: Arc<Persons>,
+    turns: Turns,
+    tasks: Tasks,
+}
+
+impl Frontends {
+    pub(super) fn routes(self, services: &mut ServiceConfig) {
+        if let Some(clients) = self.clients {
+            http::gateway_routes(services, clients);
+        }
+        if let Some(chats) = self.chats {
+            http::chat_routes(services, chats);
+        }
+        if let Some(clients) = self.museum {
+            http::museum_routes(services, clients);
+        }
+        if let Some(admin) = self.admin {
+            http::admin_routes(services, admin);
+        }
+        http::person_routes(services, self.persons);
+        http::turn_routes(services, self.turns);
+        services.app_data(Data::new(self.tasks));
+        services.app_data(Data::new(self.health.cluster.clone()));
+        http::litemcp_routes(services, self.own_tools);
+        http::routes(services, self.device_endpoint, self.health, self.tools_api);
+    }
+}
+
+/// Creates the LiteMCP service of the built-in tools.
+fn own_tools(shared: &Shared<'_>) -> Arc<LiteMcp> {
+    let builtin = Arc::new(shared.tooling.sources.builtin().clone());
+    let percent = shared.config.http.address_percent;
+    Arc::new(LiteMcp::new(vec![builtin], percent, shared.process.clone()))
 }

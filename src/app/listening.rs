@@ -21,7 +21,8 @@ use hearken_base::Secret;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::connections::{self, Connections};
-use super::{Frontends, threads};
+use super::frontends::Frontends;
+use super::threads;
 use crate::config::{AuthRequired, Config};
 use crate::http::kept_connections::watch;
 use crate::http::{self, MiddlewareState};

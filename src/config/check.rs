@@ -42,6 +42,8 @@ pub fn check(config: &Config) -> Result<(), ConfigError> {
     within("vision.timeout_ms", config.vision.timeout_ms, 100, 600_000)?;
     redis(config)?;
     state(config)?;
+    within("journal.max_turns", config.journal.max_turns, 0, 10_000)?;
+    within("traces.timeout_ms", config.traces.timeout_ms, 100, 60_000)?;
     log::rules(&config.log.level)?;
     within("server.max_connections", config.server.max_connections, 1, 1_000_000)?;
     within("server.shutdown_timeout_ms", config.server.shutdown_timeout_ms, 100, 10_000)

@@ -22,6 +22,7 @@ mod server;
 mod tls;
 mod tool_servers;
 mod tools;
+mod traces;
 
 use std::collections::BTreeSet;
 
@@ -34,6 +35,7 @@ use hearken_actors::people::SpeakerSettings;
 use hearken_actors::settings::{DeviceSettings, HearingSettings, LaneSizes, SpeakingSettings};
 use hearken_actors::speculation::SpeculationSettings;
 use hearken_actors::turn_detection::TurnDetectionSettings;
+use hearken_actors::turn_trace::JournalSettings;
 use hearken_cluster::RedisConfig;
 use hearken_providers::state::StateConfig;
 use hearken_providers::{AsrSettings, LlmSettings, TtsSettings, VisionSettings};
@@ -54,6 +56,7 @@ pub use reader::{ConfigError, load, load_text};
 pub use server::ServerConfig;
 pub use tls::TlsConfig;
 pub use tools::ToolsConfig;
+pub use traces::TracesConfig;
 
 /// Whole configuration.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -117,6 +120,10 @@ pub struct Config {
     pub lanes: LaneSizes,
     /// Limits of the turns in progress.
     pub admission: AdmissionSettings,
+    /// Journal of the last turns.
+    pub journal: JournalSettings,
+    /// Traces of turns.
+    pub traces: TracesConfig,
     /// Level and format of the log.
     pub log: LogConfig,
     /// Keys set by the environment, which takes precedence over changes at run time.

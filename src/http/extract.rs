@@ -5,7 +5,7 @@ use std::future::{Ready, ready};
 
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest, web};
-use futures_util::future::LocalBoxFuture;
+use futures_util::future::{Either, LocalBoxFuture};
 use hearken_actors::chat::Asker;
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::SessionId;
@@ -16,11 +16,12 @@ use super::auth::Admission;
 use super::chat::{UNFIT, failed, session_of};
 use super::fault::{Refusal, refusal};
 use super::middleware::owner_of;
-use super::request_identity::json_or;
+use super::request_identity::{bearer, json_or};
 use super::{AccessControl, Admin, Chats};
 use crate::admin::sessions::Administrator;
 
-/// Somebody with the admin token, or anybody where no token is required.
+/// Somebody with the admin token, or the access token of an administrator who is logged in; anybody where no token is
+/// required.
 pub(super) struct Operator;
 
 /// Somebody on this machine or in its network, or with the admin token.
@@ -53,11 +54,21 @@ pub(super) fn state<T: 'static>(request: &HttpRequest) -> Result<&T, Refusal> {
 
 impl FromRequest for Operator {
     type Error = Refusal;
-    type Future = Ready<Result<Self, Refusal>>;
+    type Future =
+        Either<Ready<Result<Self, Refusal>>, LocalBoxFuture<'static, Result<Self, Refusal>>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
         let access = state::<AccessControl>(request);
-        ready(access.and_then(|access| access.auth.admin(request)).map(|()| Self))
+        let refused = match access.and_then(|access| access.auth.admin(request)) {
+            Ok(()) => return Either::Left(ready(Ok(Self))),
+            Err(refused) => refused,
+        };
+        // The admin token has no dots, an access token (JWT) has two.
+        let has_access_token = bearer(request).matches('.').count() == 2;
+        let admin = request.app_data::<web::Data<Admin>>().filter(|_| has_access_token).cloned();
+        let Some(admin) = admin else { return Either::Left(ready(Err(refused))) };
+        let request = request.clone();
+        Either::Right(Box::pin(async move { admin.verified(&request).await.map(|_| Self) }))
     }
 }
 

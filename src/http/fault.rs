@@ -194,6 +194,7 @@ fn methods_of(path: &str) -> &'static str {
         [Some("api"), Some("devices"), Some("bind"), None, ..] => "POST",
         [Some("api"), Some("devices"), Some(_), None, ..] => "GET, PATCH, DELETE",
         [Some("api"), Some("devices" | "sessions"), Some(_), Some("tools"), None, _] => "GET, PUT",
+        [Some("api"), Some("turns"), None | Some("live"), None, ..] => "GET",
         [Some("api"), Some("persons"), None, ..] => "GET, POST",
         [Some("api"), Some("persons"), Some(_), None, ..] => "GET, PATCH, DELETE",
         [Some("api"), Some("persons"), Some(_), Some("memories"), None, _] => "DELETE",

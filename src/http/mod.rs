@@ -31,6 +31,7 @@ mod persons;
 mod request_identity;
 mod tool_servers;
 mod tools_api;
+mod turns;
 mod vision;
 pub(crate) mod wav;
 mod websocket_bridge;
@@ -54,6 +55,7 @@ pub use ota::{OtaConfigError, OtaRules};
 pub use peer::{Peer, network_of};
 pub use persons::Persons;
 pub use tools_api::ToolsApi;
+pub use turns::Turns;
 pub use vision::PATH as VISION_PATH;
 
 /// Access control of devices and users, and the rules of the OTA responses.
@@ -141,6 +143,14 @@ pub fn person_routes(services: &mut ServiceConfig, persons: Arc<Persons>) {
         .route(persons::ONE, web::patch().to(persons::rename))
         .route(persons::ONE, web::delete().to(persons::delete))
         .route(persons::MEMORIES, web::delete().to(persons::forget));
+}
+
+/// Adds the routes about the last turns.
+pub fn turn_routes(services: &mut ServiceConfig, turns: Turns) {
+    services
+        .app_data(web::Data::new(turns))
+        .route("/api/turns", web::get().to(turns::list))
+        .route(turns::LIVE, web::get().to(turns::live));
 }
 
 /// Adds all other routes to an application; `main` and the tests use this function.

@@ -11,7 +11,7 @@ use utoipa_swagger_ui::SwaggerUi;
 use super::fault::FaultBody;
 use super::{
     admin, chat, chat_worlds, device_orders, device_tools, devices, health, mcp_endpoint, museum,
-    persons, tool_servers, tools_api,
+    persons, tool_servers, tools_api, turns,
 };
 
 /// Path of the description.
@@ -40,7 +40,7 @@ pub const PATH: &str = "/api/openapi.json";
         persons::forget,
         tools_api::list, tools_api::call, tools_api::accept,
         tool_servers::list, tool_servers::add, tool_servers::get, tool_servers::remove,
-        tool_servers::switch,
+        tool_servers::switch, turns::list, turns::live,
         health::healthz, health::readyz, health::metrics, mcp_endpoint::health,
     )
 )]

@@ -17,6 +17,7 @@ use crate::people::Speaker;
 use crate::ports::{Asr, Transcript};
 use crate::speaker_tracker::SpeakerTracker;
 use crate::speculation::SpeculationSettings;
+use crate::turn_trace::Stage;
 use crate::unfinished::UnfinishedWords;
 
 /// Recipients of the actor's messages.
@@ -103,6 +104,7 @@ impl Handler<OpenUtterance> for AsrActor {
             // reported in the order of the utterances.
             let in_order = async {
                 let outcome = recognition.run(audio).await;
+                turn.trace().end(Stage::Recognition);
                 before.cancelled().await;
                 outcome
             };
@@ -146,6 +148,10 @@ impl Listener for TurnListener {
 
     fn hypothesis(&self, transcript: Option<Transcript>) {
         self.hypotheses.do_send(Hypothesis { turn: self.turn.clone(), transcript });
+    }
+
+    fn finishes(&self) {
+        self.turn.trace().begin(Stage::Recognition);
     }
 
     fn speaker(&self, speaker: Speaker) {

@@ -39,6 +39,7 @@ use crate::tools::{
 };
 use crate::turn_detection::{LearnedPauses, TurnDetection};
 use crate::turn_factory::TurnFactory;
+use crate::turn_trace::{ClientKind, TurnJournal};
 use crate::unfinished::UnfinishedWords;
 
 /// Lookup of a device's current conversation style; must not wait.
@@ -146,6 +147,7 @@ pub struct Pipeline {
     admission: Admission,
     learned_pauses: LearnedPauses,
     unfinished_words: Arc<UnfinishedWords>,
+    turn_journal: TurnJournal,
     process: CancellationToken,
 }
 
@@ -176,6 +178,7 @@ impl Pipeline {
             admission,
             learned_pauses: LearnedPauses::default(),
             unfinished_words,
+            turn_journal: TurnJournal::default(),
             process,
         }
     }
@@ -189,6 +192,17 @@ impl Pipeline {
     /// Returns the admission control, whose control loop the caller has to run.
     pub fn admission(&self) -> &Admission {
         &self.admission
+    }
+
+    /// Returns the journal of its turns.
+    pub fn turn_journal(&self) -> &TurnJournal {
+        &self.turn_journal
+    }
+
+    /// Returns the pipeline with this journal of its turns.
+    #[must_use]
+    pub fn traced(self, turn_journal: TurnJournal) -> Self {
+        Self { turn_journal, ..self }
     }
 
     /// Returns the registry of the devices that are connected now.
@@ -209,7 +223,11 @@ impl Pipeline {
             device_registry: self.device_registry.clone(),
             admission: self.admission.clone(),
         };
-        let turns = TurnFactory::new(self.process.clone());
+        let turns = TurnFactory::new(self.process.clone()).traced(
+            &self.turn_journal,
+            ClientKind::Voice,
+            connection.device_id.as_str(),
+        );
         let ring = self.clone();
         let session_id = SessionId::random();
         let others = (self.ports.tools)(&connection.device_id, &session_id);

@@ -26,6 +26,7 @@ use crate::dialogue::{Dialogue, Phrases, Turn, TurnDependencies, TurnInput, Turn
 use crate::metrics::actor_metrics;
 use crate::ports::{Llm, Person, Prompt, Transcript};
 use crate::tools::Toolbox;
+use crate::turn_trace::{Activity, Stage};
 
 /// Longest wait for a turn that was cut to report its end; then it is abandoned.
 const CUT_DEADLINE: Duration = Duration::from_secs(5);
@@ -138,10 +139,13 @@ impl SessionActor {
         }
         let attempt = self.fitting_attempt(&start, ctx);
         let StartTurn { turn, input } = start;
+        turn.trace().end(Stage::Admission);
+        turn.trace().set_activity(Activity::Thinking);
         if is_of_its_own(&input) {
             self.drop_held_call();
         }
         if let TurnInput::Words(words) | TurnInput::Wake { word: words, .. } = &input {
+            turn.trace().heard(words);
             let text = words.clone();
             self.outputs.transcribed.do_send(Transcribed { turn: turn.clone(), text });
         }
@@ -159,6 +163,7 @@ impl SessionActor {
 
     /// Begins the work on a turn, and its speech.
     fn run(&mut self, turn: Turn, input: TurnInput, ctx: &mut Context<Self>) -> SpawnHandle {
+        turn.trace().begin(Stage::Prompt);
         if let TurnInput::Words(words) = &input {
             self.dialogue.note_language(words);
         }
@@ -219,6 +224,7 @@ impl SessionActor {
             return;
         };
         record.user = record.user.map(|said| words.unwrap_or(said));
+        turn.trace().record(&record);
         let is_complete = matches!(record.end, TurnEnd::Completed);
         if record.user.is_some() && !(is_complete && heard.has_all(record.said.len())) {
             self.drop_held_call();
@@ -383,6 +389,7 @@ impl Handler<UtteranceRecognised> for SessionActor {
             return self.keep_words(turn, outcome);
         }
         self.note_speaker(&turn, ctx);
+        turn.trace().begin(Stage::Admission);
         let interrupts = self.running.as_ref().is_some_and(|running| running.turn.is_live());
         let input = match outcome {
             Ok(transcript) => match spoken_words(&transcript) {

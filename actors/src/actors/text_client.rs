@@ -24,6 +24,7 @@ use crate::metrics::actor_metrics;
 use crate::paced_log::PacedLog;
 use crate::slots::Slot;
 use crate::turn_factory::TurnFactory;
+use crate::turn_trace::ClientKind;
 use crate::ws_link::{self, Inbound, Incoming, SocketContext, SocketFrame};
 
 /// Largest message of a client, in bytes (12.1 of the gateway's document).
@@ -71,7 +72,9 @@ impl TextClientActor {
         let span = tracing::info_span!("text client", session = %session.id());
         let (outbox, messages) = mpsc::channel(OUTBOX);
         let tools = ClientTools::new(service.settings.get(), outbox.clone());
-        let turns = TurnFactory::new(process);
+        let client = session.id().to_string();
+        let turns =
+            TurnFactory::new(process).traced(&service.turn_journal, ClientKind::Text, &client);
         let connection = turns.connection().clone();
         let executor =
             RequestExecutor { service, tools, outbox, connection, warnings: PacedLog::default() };

@@ -27,6 +27,7 @@ use crate::audio::speech_encoder::SpeechEncoder;
 use crate::dialogue::{Phrases, Turn, TurnEvent};
 use crate::ports::{Line, Tts};
 use crate::settings::SpeakingSettings;
+use crate::turn_trace::{Stage, TurnTrace};
 
 /// Number of consecutive failed sentences at which the rest of an answer is abandoned.
 const MAX_FAILED: u32 = 2;
@@ -62,6 +63,7 @@ struct Speech {
     voice: SpeechEncoder,
     encode_queue: EncodeQueue,
     ahead: mpsc::Sender<PlaybackStep>,
+    trace: TurnTrace,
 }
 
 /// Outcomes of a turn's sentences so far.
@@ -152,7 +154,8 @@ impl SpeechSynthesis {
             }
         };
         let encode_queue = self.encode_scheduler.encode_queue(self.settings.packet);
-        let mut speech = Speech { voice, encode_queue, ahead };
+        let trace = turn.trace().clone();
+        let mut speech = Speech { voice, encode_queue, ahead, trace };
         let mut outcomes = SentenceOutcomes::default();
         while outcomes.failed < MAX_FAILED
             && let Some(event) = events.recv().await
@@ -186,7 +189,10 @@ impl SpeechSynthesis {
         text: String,
         outcomes: &mut SentenceOutcomes,
     ) -> Result<(), String> {
-        match self.say(speech, &text).await {
+        let said = self.say(speech, &text).await;
+        speech.trace.end(Stage::VoiceFirstSound);
+        speech.trace.end(Stage::Voice);
+        match said {
             Ok(()) => {
                 outcomes.spoken = true;
                 outcomes.failed = 0;
@@ -232,7 +238,9 @@ impl SpeechSynthesis {
             let voice = SpeechEncoder::new(&self.settings).map_err(|e| e.to_string())?;
             let (encode_queue, ahead) = (speech.encode_queue.clone(), speech.ahead.clone());
             let mut kept = Vec::new();
-            self.speak(&mut Speech { voice, encode_queue, ahead }, text, Some(&mut kept)).await?;
+            let trace = speech.trace.clone();
+            let mut other = Speech { voice, encode_queue, ahead, trace };
+            self.speak(&mut other, text, Some(&mut kept)).await?;
             self.phrase_audio.keep(text, rate_hz, kept);
             return Ok(());
         };
@@ -253,9 +261,15 @@ impl SpeechSynthesis {
     ) -> Result<(), String> {
         speech.put(PlaybackStep::SentenceStart(text.to_owned())).await?;
         speech.voice.begin();
+        speech.trace.begin(Stage::VoiceFirstSound);
+        let mut is_silent = true;
         let mut sound = self.tts.speak(Line { text: text.into() });
         while let Some(pcm) = sound.next().await {
             let pcm = pcm.map_err(|e| e.to_string())?;
+            if std::mem::take(&mut is_silent) {
+                speech.trace.end(Stage::VoiceFirstSound);
+                speech.trace.begin(Stage::Voice);
+            }
             speech.voice.push(&pcm.samples, pcm.sample_rate_hz).map_err(|e| e.to_string())?;
             speech.put_whole_packets(&self.admission, &mut kept).await?;
         }

@@ -24,6 +24,7 @@ use crate::ports::turn_detector::LONGEST_SPEECH;
 use crate::settings::HearingSettings;
 use crate::turn_detection::TurnDetection;
 use crate::turn_factory::TurnFactory;
+use crate::turn_trace::{Activity, Stage};
 use crate::utterance_channel::{self, AudioSender};
 
 /// Recipients of the actor's messages.
@@ -89,6 +90,8 @@ struct Utterance {
     turn: Turn,
     audio: AudioSender,
     last_packet: Instant,
+    /// Time until which the person has spoken.
+    voiced_until: Instant,
     /// Time until which silence was counted in which nothing came.
     silent_until: Instant,
     sent: Duration,
@@ -144,6 +147,7 @@ impl VadActor {
         if mode == ListenMode::Manual {
             if let Some(utterance) = &mut self.open {
                 utterance.send(self.detector.unclassified(), longest);
+                utterance.voiced_until = utterance.last_packet;
             }
             return self.detector.forget();
         }
@@ -159,6 +163,9 @@ impl VadActor {
             }
             if let Some(utterance) = &mut self.open {
                 utterance.send(self.detector.sound(&judged), longest);
+                if let Some(silence) = self.detector.silence() {
+                    utterance.voiced_until = utterance.last_packet - silence;
+                }
             }
             match judged.endpoint {
                 Some(Endpoint::Paused { look, attempt }) => self.paused(look, attempt, ctx),
@@ -279,6 +286,7 @@ impl VadActor {
     fn open_utterance(&mut self, before: Option<RecentSpeech>) {
         let turn = self.turns.next();
         let (audio, receiver) = utterance_channel::channel(self.utterance_lane);
+        turn.trace().begin(Stage::Speech);
         let forgets = self.forgets;
         self.outputs.started.do_send(SpeechStarted { turn: turn.clone(), forgets });
         self.outputs.utterances.do_send(OpenUtterance { turn: turn.clone(), audio: receiver });
@@ -286,6 +294,7 @@ impl VadActor {
             turn,
             audio,
             last_packet: Instant::now(),
+            voiced_until: Instant::now(),
             silent_until: Instant::now(),
             sent: Duration::ZERO,
             dropped: 0,
@@ -303,6 +312,12 @@ impl VadActor {
         if utterance.dropped > 0 {
             tracing::warn!(turn = %utterance.turn.id, pieces = utterance.dropped, "utterance has gaps: the recogniser is too slow");
         }
+        // An utterance that ends after its longest time may end while the person speaks.
+        let trace = utterance.turn.trace();
+        let silence = Instant::now().saturating_duration_since(utterance.voiced_until);
+        trace.end_ago(Stage::Speech, silence);
+        trace.spent(Stage::Silence, silence);
+        trace.set_activity(Activity::Thinking);
         self.outputs.ended.do_send(SpeechEnded { turn: utterance.turn.id });
         if self.turn_detection.has_detector() {
             let Utterance { window: silence, recent, .. } = utterance;

@@ -109,6 +109,7 @@ impl TurnOutput for ApiOutput<'_> {
     }
 
     async fn words(&mut self, text: &str) {
+        self.turn.trace().first_packet();
         let (Some(piece), Some(out)) = (self.parts.add(text), self.out) else { return };
         tokio::select! {
             biased;

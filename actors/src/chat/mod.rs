@@ -34,6 +34,7 @@ use crate::ports::{
 };
 use crate::reloadable::Reloadable;
 use crate::tasks::{NotBegun, Tasks};
+use crate::turn_trace::TurnJournal;
 
 pub use access::Asker;
 pub use api_output::ChatPiece;
@@ -71,6 +72,8 @@ pub struct ChatService {
     pub held: HeldCalls,
     /// Events of the server that were published and are still in the store.
     pub published: PublishedEvents,
+    /// Journal of the last turns.
+    pub turn_journal: TurnJournal,
 }
 
 /// Reason why a request about a session failed.

@@ -30,6 +30,7 @@ use crate::ports::{
     ChatMessage, KeptMessage, KeptTurn, Prompt, RequestKey, SessionLock, StateError, ToolSource,
 };
 use crate::tools::{SourceProvider, ToolSettings, Toolbox};
+use crate::turn_trace::{ClientKind, Outcome};
 use crate::wall_clock::now;
 
 /// Inputs of a turn.
@@ -160,7 +161,8 @@ impl ChatService {
         lock: &SessionLock,
         request_record: RequestRecord<'_>,
     ) -> Result<ChatResponse, ChatError> {
-        let turn = Turn::new(TurnId(1), &CancellationToken::new());
+        let trace = self.turn_journal.begin(ClientKind::Chat, inputs.session.id.as_str());
+        let turn = Turn::new(TurnId(1), &CancellationToken::new()).traced(trace);
         let mut answering = std::pin::pin!(self.answer(pending, inputs, &turn, request_record));
         let why = tokio::select! {
             biased;
@@ -312,6 +314,7 @@ impl ChatService {
         let (state_tools, out) = (inputs.state_tools.as_ref(), options.out.as_ref());
         let mut output =
             ApiOutput::new(turn, state_tools, out, budget, request_record, &request.message);
+        turn.trace().answers(&request.message);
         let prompt = self.prompt(inputs, request);
         if let Some(held) = self.held.take(&inputs.session.id) {
             inputs.toolbox.hold(held);
@@ -326,13 +329,16 @@ impl ChatService {
         let ApiOutput { parts: Parts { content, said: words, .. }, usage, refused, .. } = output;
         if let Some(error) = refused {
             actor_metrics().turns.count(&TurnEnd::Interrupted);
+            turn.trace().finish(Outcome::Interrupted);
             return Err(error);
         }
         if !turn.is_live() {
             actor_metrics().turns.count(&TurnEnd::Interrupted);
+            turn.trace().finish(Outcome::Interrupted);
             return Err(ChatError::GoingAway);
         }
         if let Err(error) = outcome {
+            turn.trace().finish(Outcome::Failed);
             return Err(self.failed(error, inputs));
         }
         let record = TurnRecord {
@@ -342,6 +348,7 @@ impl ChatService {
             end: TurnEnd::Completed,
         };
         actor_metrics().turns.count(&record.end);
+        turn.trace().record(&record);
         let response = self.response(inputs, content, usage).await;
         self.keep(inputs, pending, request_record.fence, &record, &response).await?;
         if let Some(held) = inputs.toolbox.take_held() {

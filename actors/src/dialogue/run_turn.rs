@@ -11,6 +11,7 @@ use super::turn::{ToolRound, Turn, TurnEnd, TurnError, TurnRecord, TurnSink};
 use crate::ports::{ChatMessage, Llm, LlmDelta, Prompt, Role, ToolChoice, ToolRequest, Usage};
 use crate::tools::names::nearest;
 use crate::tools::{HeldCall, Offer, Toolbox};
+use crate::turn_trace::Stage;
 
 /// Largest size of what the model writes in one turn, text and calls, in bytes. A model that keeps
 /// to its maximum number of tokens stays far below.
@@ -185,7 +186,7 @@ pub(crate) async fn answer(
         let mut screened = tools.screen(&offer, &calls, &prompt.messages, output.own_words(&asked));
         let made = match &screened.made[..] {
             [] => Vec::new(),
-            made => output.calls(tools, &offer, made, &asked, until).await?,
+            made => traced_calls(output, tools, &offer, made, &asked, until).await?,
         };
         let round = told_round(after, calls, screened.results(made));
         tell_results(&mut prompt, said.text, &round);
@@ -224,10 +225,27 @@ async fn decide_held(
     let after = output.said();
     let consent = &tools.settings().consent;
     let results = match held.permitted(output.own_words(said), &offer, consent) {
-        Ok(()) => output.calls(tools, &offer, &calls, &held.asked, until).await?,
+        Ok(()) => traced_calls(output, tools, &offer, &calls, &held.asked, until).await?,
         Err(refused) => vec![refused],
     };
     Ok(told_round(after, calls, results))
+}
+
+/// Makes the calls of one round, as a span of the turn.
+async fn traced_calls(
+    output: &mut impl TurnOutput,
+    tools: &Toolbox,
+    offer: &Offer,
+    calls: &[ToolRequest],
+    asked: &str,
+    until: Instant,
+) -> Result<Vec<String>, TurnError> {
+    let trace = output.turn().trace().clone();
+    let names: Vec<_> = calls.iter().map(|call| call.name.as_str()).collect();
+    trace.begin_with(Stage::Tool, Some(names.join(", ")));
+    let results = output.calls(tools, offer, calls, asked, until).await;
+    trace.end(Stage::Tool);
+    results
 }
 
 /// Appends the model's text, its calls and their results to the prompt.
@@ -263,6 +281,12 @@ struct Written {
     calls: Vec<ToolRequest>,
 }
 
+impl Written {
+    fn is_empty(&self) -> bool {
+        self.text.is_empty() && self.calls.is_empty()
+    }
+}
+
 /// Reads one response of the model, of at most `room` bytes. What would follow is not read.
 async fn converse(
     output: &mut impl TurnOutput,
@@ -270,6 +294,9 @@ async fn converse(
     llm: &dyn Llm,
     room: &mut usize,
 ) -> Result<Written, TurnError> {
+    let trace = output.turn().trace().clone();
+    trace.end(Stage::Prompt);
+    trace.begin(Stage::ModelFirstWord);
     let mut deltas = llm.reply(prompt);
     let mut written = Written { text: String::new(), calls: Vec::new() };
     while !output.is_over() {
@@ -283,6 +310,10 @@ async fn converse(
             Some(Ok(LlmDelta::Call(call))) => call.name.len() + call.arguments.len(),
             _ => 0,
         };
+        if bytes > 0 && written.is_empty() {
+            trace.end(Stage::ModelFirstWord);
+            trace.begin(Stage::Model);
+        }
         let Some(left) = room.checked_sub(bytes) else {
             tracing::warn!(turn = %output.turn().id, max_bytes = MAX_WRITTEN_BYTES, "stopped reading the model's answer, because it is too long");
             break;
@@ -304,11 +335,13 @@ async fn converse(
             }
             None => break,
             Some(Err(error)) => {
+                trace.end(Stage::Model);
                 output.pause().await;
                 return Err(TurnError::Llm(error));
             }
         }
     }
+    trace.end(Stage::Model);
     output.pause().await;
     Ok(written)
 }

@@ -12,6 +12,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 use crate::admission::{Admission, TurnPermit};
 use crate::people::Speaker;
 use crate::ports::{ProviderError, ToolError, ToolRequest};
+use crate::turn_trace::TurnTrace;
 
 /// Identity of one turn and the means to end it. Travels in every message. A stage ignores messages
 /// of a turn that is no longer live, which drops late work early.
@@ -33,6 +34,8 @@ pub struct Turn {
     speaker: Arc<Mutex<Speaker>>,
     /// Cancelled once it is certain that the person has finished. `None` if that was so from the beginning.
     certain: Option<CancellationToken>,
+    /// What is written about it.
+    trace: TurnTrace,
 }
 
 /// Playback progress of a turn.
@@ -65,26 +68,40 @@ impl Turn {
         let words = connection.child_token();
         let (reply, permit) = (words.child_token(), Arc::default());
         let (progress, playback) = (Arc::default(), Arc::default());
-        let speaker = Arc::default();
-        Self { id, words, reply, progress, playback, permit, speaker, certain: None }
+        let (speaker, trace) = (Arc::default(), TurnTrace::default());
+        Self { id, words, reply, progress, playback, permit, speaker, certain: None, trace }
+    }
+
+    /// Returns the turn with what is written about it.
+    #[must_use]
+    pub fn traced(self, trace: TurnTrace) -> Self {
+        Self { trace, ..self }
+    }
+
+    /// Returns what is written about the turn.
+    pub fn trace(&self) -> &TurnTrace {
+        &self.trace
     }
 
     /// Returns an attempt to answer this turn before it is certain that the person has finished. Its reply is held
     /// until [`Turn::confirm`], ends with that of the turn, and can be withdrawn alone.
     pub(crate) fn attempt(&self) -> Self {
         let certain = Some(CancellationToken::new());
-        Self { reply: self.reply.child_token(), certain, ..self.clone() }
+        let trace = self.trace.attempt();
+        Self { reply: self.reply.child_token(), certain, trace, ..self.clone() }
     }
 
     /// Lets the reply of an attempt go out: the person has finished.
     pub(crate) fn confirm(&self) {
         if let Some(certain) = &self.certain {
+            self.trace.use_attempt();
             certain.cancel();
         }
     }
 
     /// Ends an attempt, and nothing else of its turn: the person goes on.
     pub(crate) fn withdraw(&self) {
+        self.trace.withdraw();
         self.reply.cancel();
     }
 

@@ -1,9 +1,10 @@
 //! The LLM gateway's dialogue for text clients: their requests, sessions and tools. Not for their
 //! socket, which is [`crate::actors::text_client`], nor for devices.
 //!
-//! Reading order: [`requests`], `text_output`, `client_tools`, [`sessions`], [`session`].
+//! Reading order: [`requests`], `text_output`, `failures`, `client_tools`, [`sessions`], [`session`].
 
 pub(crate) mod client_tools;
+mod failures;
 pub mod requests;
 pub mod session;
 pub mod sessions;

@@ -11,9 +11,10 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::client_tools::ClientTools;
+use super::failures::failed;
 use super::session::{InUse, TextSession};
 use super::sessions::{SessionUnavailable, Sessions};
-use super::text_output::{TextOutput, code_of};
+use super::text_output::TextOutput;
 use super::{ConversationSources, GatewaySettings};
 use crate::audio::playout::PlayedBack;
 use crate::dialogue::parts::Parts;
@@ -21,12 +22,10 @@ use crate::dialogue::run_turn::answer;
 use crate::dialogue::{LocalTime, Memory, Turn, TurnEnd, TurnError, TurnRecord};
 use crate::metrics::actor_metrics;
 use crate::paced_log::PacedLog;
-use crate::ports::{
-    BoxError, ChatMessage, ImageDescriber, Llm, Prompt, ProviderErrorKind, Role, ToolError,
-    ToolSource,
-};
+use crate::ports::{BoxError, ChatMessage, ImageDescriber, Llm, Prompt, Role, ToolSource};
 use crate::reloadable::Reloadable;
 use crate::tools::{SourceProvider, Toolbox};
+use crate::turn_trace::TurnJournal;
 
 /// Copies of a session that other instances store before ours; beyond, ours is not stored.
 const MOST_COPIES: usize = 4;
@@ -46,6 +45,8 @@ pub struct GatewayService {
     pub now: LocalTime,
     /// Settings of text clients.
     pub settings: Reloadable<GatewaySettings>,
+    /// Journal of the last turns.
+    pub turn_journal: TurnJournal,
 }
 
 /// Preferences of a connection. Unset values use the server's settings.
@@ -330,6 +331,7 @@ impl RequestExecutor {
         if session.has_ended() {
             return None;
         }
+        turn.trace().answers(text);
         let prompt = self.prompt(session, &memory, text, *preferences);
         let (outbox, streams) = (&self.outbox, preferences.stream);
         let mut output = TextOutput::new(turn, &self.connection, outbox, streams);
@@ -362,6 +364,7 @@ impl RequestExecutor {
         };
         actor_metrics().turns.count(&end);
         let record = TurnRecord { user: Some(text.clone()), said, rounds, end };
+        turn.trace().record(&record);
         if self.commit(&mut memory, &record, *preferences) {
             // Stored before the client receives the answer, or the answer says that it is not.
             let again = |memory: &mut Memory| _ = self.commit(memory, &record, *preferences);
@@ -456,45 +459,4 @@ impl RequestExecutor {
 
 fn cancelled(content: String, tool_calls: Vec<CallShown>) -> ServerMessage {
     ServerMessage::LlmResponse { content, tool_calls, cancelled: true, unstored: false }
-}
-
-/// Returns the error message for a failed turn. If a tool failed and the model said nothing, the
-/// tool's failure is reported.
-fn failed(error: &TurnError, calls: &[hearken_proto::gateway::CallShown]) -> ServerMessage {
-    let failure = calls.last().filter(|call| matches!(error, TurnError::NoWords) && !call.success);
-    if let Some(call) = failure {
-        return ServerMessage::Error {
-            code: call.code.unwrap_or(ErrorCode::ToolExecutionFailed),
-            message: format!("Tool `{}` failed", call.tool_name),
-            details: call.error.clone().unwrap_or_default(),
-        };
-    }
-    let (code, message) = match error {
-        TurnError::Llm(e) if e.kind == ProviderErrorKind::Timeout => {
-            (ErrorCode::Timeout, "The language model did not answer in time".to_owned())
-        }
-        TurnError::Tool { tool, error } => {
-            let source = calls.iter().rfind(|c| c.tool_name == *tool).map(|c| c.source.as_str());
-            let code = code_of(error, source.unwrap_or_default());
-            (code, timed_out(tool, error, code))
-        }
-        TurnError::Llm(_)
-        | TurnError::NoWords
-        | TurnError::TooManyRounds
-        | TurnError::Recognition => (ErrorCode::LlmError, "Failed to process request".to_owned()),
-    };
-    // The log has more details. A client need not know the model's address.
-    let details = match error {
-        TurnError::Llm(e) => e.kind.to_string(),
-        TurnError::Tool { error, .. } => error.to_string(),
-        other => other.to_string(),
-    };
-    ServerMessage::Error { code, message, details }
-}
-
-fn timed_out(tool: &str, error: &ToolError, code: ErrorCode) -> String {
-    match code {
-        ErrorCode::ToolResultTimeout => format!("Tool execution timeout: `{tool}`"),
-        _ => format!("Tool `{tool}` failed: {error}"),
-    }
 }

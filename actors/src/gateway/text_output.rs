@@ -133,6 +133,7 @@ impl TurnOutput for TextOutput<'_> {
 
     async fn words(&mut self, text: &str) {
         let piece = self.cleaner.push(text);
+        self.turn.trace().first_packet();
         self.add(&piece).await;
     }
 

@@ -25,6 +25,7 @@ use crate::ports::{ImageDescriber, ToolSource};
 use crate::reloadable::Reloadable;
 use crate::settings::PipelineSettings;
 use crate::tools::Vision;
+use crate::turn_trace::TurnJournal;
 
 /// Longest wait for anything, in virtual time.
 const PATIENCE: Duration = Duration::from_secs(400);
@@ -134,6 +135,11 @@ impl TestPipeline {
     /// Returns the registry of the devices connected to the server.
     pub fn device_registry(&self) -> &DeviceRegistry {
         self.server.pipeline.device_registry()
+    }
+
+    /// Returns the journal of the server's turns.
+    pub fn turn_journal(&self) -> &TurnJournal {
+        self.server.pipeline.turn_journal()
     }
 
     /// Returns the dialogue settings of the server, which may be replaced.

@@ -21,6 +21,7 @@ mod text_sessions;
 mod text_uses;
 mod tools;
 mod turn_detection;
+mod turn_trace;
 mod turns;
 mod watchers;
 mod words_so_far;

@@ -20,6 +20,7 @@ use hearken_actors::ports::{
 };
 use hearken_actors::slots::Slots;
 use hearken_actors::testkit::{LlmAct, MemorySocket, Received, Script, ScriptedLlm};
+use hearken_actors::turn_trace::TurnJournal;
 use hearken_proto::ids::SessionId;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -176,6 +177,7 @@ pub(crate) fn service(llm: Arc<dyn Llm>, store: Arc<dyn SessionStore>) -> Gatewa
         describer: None,
         now: Arc::new(|| "noon".into()),
         settings: settings.into(),
+        turn_journal: TurnJournal::default(),
     }
 }
 

@@ -15,6 +15,7 @@ use hearken_actors::ports::{
 };
 use hearken_actors::settings::PipelineSettings;
 use hearken_actors::tasks::Tasks;
+use hearken_actors::turn_trace::TurnJournal;
 use hearken_base::Secret;
 use hearken_cluster::{Cluster, RedisConfig, RedisState};
 use hearken_proto::chat::Event;
@@ -147,6 +148,7 @@ impl Parts {
             tasks: Tasks::new(most, GRACE, self.process.clone()),
             held: HeldCalls::default(),
             published: PublishedEvents::default(),
+            turn_journal: TurnJournal::default(),
         }
     }
 
@@ -166,6 +168,7 @@ impl Parts {
             describer: None,
             now: Arc::new(|| "noon".into()),
             settings: settings.into(),
+            turn_journal: TurnJournal::default(),
         }
     }
 

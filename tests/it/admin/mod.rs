@@ -3,6 +3,7 @@
 
 mod changes;
 mod sessions;
+mod turns;
 
 use hearken::config::Config;
 use reqwest::{Client, Method};

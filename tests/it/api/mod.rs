@@ -36,7 +36,12 @@ async fn the_api_is_described_as_it_is() {
         for method in methods.as_object().unwrap().keys() {
             let method = method.to_uppercase().parse().unwrap();
             let answer = http.request(method, server.http_url(&somewhere)).send().await.unwrap();
-            let (status, body) = (answer.status(), answer.text().await.unwrap());
+            let status = answer.status();
+            // A stream without an end was found.
+            if status == 200 && answer.headers()["content-type"] == "text/event-stream" {
+                continue;
+            }
+            let body = answer.text().await.unwrap();
             assert!(status != 405, "{path}: {body}");
             assert!(!body.contains("there is nothing at this address: /"), "{path}: {body}");
         }

@@ -17,6 +17,7 @@ use hearken_actors::ports::{
 };
 use hearken_actors::tasks::Tasks;
 use hearken_actors::testkit::{LlmAct, Script, ScriptedLlm};
+use hearken_actors::turn_trace::TurnJournal;
 use hearken_cluster::{LocalBus, LocalLocks};
 use hearken_proto::chat::{ChatRequest, ChatResponse};
 use hearken_proto::ids::SessionId;
@@ -217,6 +218,7 @@ impl ChatInProcess {
             tasks: Tasks::new(8, GRACE, process.clone()),
             held: HeldCalls::default(),
             published: PublishedEvents::default(),
+            turn_journal: TurnJournal::default(),
         };
         let id = Self::session(&service).await;
         let this = Self { service, id, script, state, locks, store, process, _worlds: worlds };

@@ -8,6 +8,7 @@ use hearken_actors::chat::{Asker, ChatService, ChatSettings, HeldCalls, Publishe
 use hearken_actors::ports::{ChatStore as _, StateError};
 use hearken_actors::tasks::Tasks;
 use hearken_actors::testkit::ScriptedLlm;
+use hearken_actors::turn_trace::TurnJournal;
 use hearken_cluster::{LocalBus, LocalLocks};
 use hearken_providers::state::StateConfig;
 use hearken_providers::state::state_server;
@@ -39,6 +40,7 @@ async fn deleted_sessions_are_forgotten_with_their_worlds_when_their_time_is_ove
         tasks: Tasks::new(8, Duration::ZERO, CancellationToken::new()),
         held: HeldCalls::default(),
         published: PublishedEvents::default(),
+        turn_journal: TurnJournal::default(),
     };
     let (later, now) = (service(Duration::from_secs(60)), service(Duration::ZERO));
     let wanted = json!({"name": "n", "creator_id": "c"});

@@ -44,6 +44,9 @@ pub(super) trait Listener: Send {
     /// might have.
     fn hypothesis(&self, transcript: Option<Transcript>);
 
+    /// Is told that the person has finished.
+    fn finishes(&self);
+
     /// Receives who says the words, before they are told.
     fn speaker(&self, speaker: Speaker);
 
@@ -132,6 +135,7 @@ impl<L: Listener> Recognition<L> {
                 None => break,
             }
         }
+        self.listener.finishes();
         self.go_on().await;
         let finishing = match self.stage {
             Stage::Short => return Ok(Transcript::default()),

@@ -13,6 +13,7 @@ use crate::audio::playout::PlayedBack;
 use crate::dialogue::{Turn, TurnInput};
 use crate::interruption::{LAST_WORDS, Meaning};
 use crate::metrics::actor_metrics;
+use crate::turn_trace::Moment;
 use crate::ws_link::SocketContext;
 
 type Ctx = SocketContext<DeviceActor>;
@@ -34,6 +35,7 @@ impl DeviceActor {
             return Some(turn);
         }
         tracing::debug!(turn = %live.turn.id, "paused the reply");
+        live.turn.trace().moment(Moment::Interrupted);
         live.turn.pause_playback();
         // Whoever ends the reply needs its place.
         live.turn.release_permit();
@@ -70,6 +72,7 @@ impl DeviceActor {
         };
         let from = live.heard().whole;
         tracing::debug!(turn = %live.turn.id, from, "the reply goes on");
+        live.turn.trace().moment(Moment::Resumed);
         live.turn.resume_playback(from);
         // If its place was taken meanwhile, it is one turn above the limit.
         live.turn.acquire_permit(&self.rules.admission);

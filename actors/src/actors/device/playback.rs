@@ -16,6 +16,7 @@ use crate::dialogue::{Turn, TurnInput};
 use crate::interruption;
 use crate::metrics::actor_metrics;
 use crate::ports::RecordedFrame;
+use crate::turn_trace::{Moment, Stage};
 use crate::ws_link::SocketContext;
 
 type Ctx = SocketContext<DeviceActor>;
@@ -66,6 +67,8 @@ impl DeviceActor {
     /// `tts stop`.
     pub(super) fn cut(&mut self, ctx: &mut Ctx) -> bool {
         let Some(live) = self.live.take() else { return false };
+        live.turn.trace().end(Stage::Playback);
+        live.turn.trace().moment(Moment::Cut);
         if let Some(interruption) = &live.interruption {
             interruption.turn.cut();
         }
@@ -133,6 +136,8 @@ impl DeviceActor {
             PlaybackStep::Packet(opus) => {
                 if live.playout.end(Duration::ZERO).is_zero() {
                     tracing::debug!(turn = %live.turn.id, "sent the first audio");
+                    live.turn.trace().first_packet();
+                    live.turn.trace().begin(Stage::Playback);
                     if let Some(heard) = live.heard_at {
                         actor_metrics().first_audio.record(heard.elapsed());
                     }
@@ -171,6 +176,7 @@ impl DeviceActor {
 
     fn played_out(&mut self, ctx: &mut Ctx) {
         let Some(live) = self.live.take() else { return };
+        live.turn.trace().end(Stage::Playback);
         if live.speaking {
             self.send(&Downlink::TtsStop, ctx);
         }

@@ -14,6 +14,7 @@ use crate::dialogue::Turn;
 use crate::dialogue::turn::{PlaybackControl, PlaybackProgress};
 use crate::metrics::{actor_metrics, as_f64};
 use crate::settings::SpeakingSettings;
+use crate::turn_trace::Stage;
 
 /// Longest wait for a send to the socket; longer is a stall.
 const STALL: Duration = Duration::from_secs(2);
@@ -215,9 +216,11 @@ impl Pacing {
                 && let Some(first) = self.first_sentence.take()
             {
                 actor_metrics().voice.record(self.now().saturating_sub(first));
+                self.turn.trace().begin(Stage::Prebuffer);
             }
             self.waiting.push_back(step);
         }
+        self.turn.trace().end(Stage::Prebuffer);
         true
     }
 
@@ -283,7 +286,14 @@ impl Pacing {
     async fn send_packet(&mut self, packet: PlaybackStep) -> bool {
         let earliest = self.audio_from.unwrap_or_default();
         let due = self.playout.due(self.now()).max(earliest);
+        let guarded = due == earliest && due > self.now();
+        if guarded {
+            self.turn.trace().begin(Stage::StartGuard);
+        }
         tokio::time::sleep_until(self.epoch + due).await;
+        if guarded {
+            self.turn.trace().end(Stage::StartGuard);
+        }
         let now = self.now();
         self.began.get_or_insert(self.playout.end(now));
         self.underruns += u32::from(self.playout.sent(now));

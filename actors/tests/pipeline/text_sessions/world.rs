@@ -15,6 +15,7 @@ use hearken_actors::ports::{
     Role, SessionLock, SessionLocks, SessionStore, StoreOutcome, Tool, ToolCall, ToolError,
     ToolOutput, ToolRequest, ToolSource,
 };
+use hearken_actors::turn_trace::TurnJournal;
 use hearken_actors::wall_clock::Clock;
 use hearken_proto::ids::SessionId;
 use serde_json::json;
@@ -243,6 +244,7 @@ impl Instances {
                 describer: None,
                 now: Arc::new(|| "noon".into()),
                 settings: GatewaySettings::default().into(),
+                turn_journal: TurnJournal::default(),
             }
         };
         Self { services: (0..count).map(service).collect(), store: store.clone(), model, turned_on }

@@ -13,6 +13,7 @@ use hearken_actors::chat::{
 use hearken_actors::ports::{ChatStore as _, EventBus as _, RequestKey, Watch};
 use hearken_actors::tasks::Tasks;
 use hearken_actors::tools::ToolSettings;
+use hearken_actors::turn_trace::TurnJournal;
 use hearken_actors::wall_clock::now;
 use hearken_cluster::{LocalBus, LocalLocks};
 use hearken_proto::chat::{ChatRequest, ChatStatus, CreateSession, CreateSnapshot, Event};
@@ -125,6 +126,7 @@ impl ChatInProcess {
             tasks: Tasks::new(64, ENDS_WITHIN, CancellationToken::new()),
             held: HeldCalls::default(),
             published: PublishedEvents::default(),
+            turn_journal: TurnJournal::default(),
         };
         let watches = HashMap::new();
         let mut this = Self { service, store, storage, bus, steps, watches, _kept: kept, idle: 0 };

@@ -1,0 +1,463 @@
+//! What happened in a turn, and when: the stages of its work, and what was said. Not for what is done with it: the last
+//! turns are kept by the [`TurnJournal`].
+
+mod journal;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+pub use self::journal::{JournalSettings, TurnJournal};
+use crate::dialogue::turn::{TurnEnd, TurnRecord};
+
+/// Most spans and moments of a turn that are kept, each.
+const MOST: usize = 64;
+/// Longest text of a person or of an answer that is kept, in characters.
+const MOST_CHARS: usize = 4_000;
+
+/// Stage of the work on a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Stage {
+    /// The person speaks.
+    Speech,
+    /// They are silent, and it is not certain yet that they have finished.
+    Silence,
+    /// The recogniser finishes after that.
+    Recognition,
+    /// An answer was attempted before it was certain that they have finished.
+    Speculation,
+    /// The turn waits for the one before it.
+    Admission,
+    /// The prompt is made.
+    Prompt,
+    /// The model has not said anything yet.
+    ModelFirstWord,
+    /// The model goes on.
+    Model,
+    /// Tools work.
+    Tool,
+    /// The synthesiser has not given any sound of a sentence yet.
+    VoiceFirstSound,
+    /// It goes on with the sentence.
+    Voice,
+    /// Sound is gathered, so that stalls of the synthesiser are not heard.
+    Prebuffer,
+    /// The device prepares to play.
+    StartGuard,
+    /// The device plays.
+    Playback,
+}
+
+impl Stage {
+    /// Returns its name in JSON and in traces.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Speech => "speech",
+            Self::Silence => "silence",
+            Self::Recognition => "recognition",
+            Self::Speculation => "speculation",
+            Self::Admission => "admission",
+            Self::Prompt => "prompt",
+            Self::ModelFirstWord => "model_first_word",
+            Self::Model => "model",
+            Self::Tool => "tool",
+            Self::VoiceFirstSound => "voice_first_sound",
+            Self::Voice => "voice",
+            Self::Prebuffer => "prebuffer",
+            Self::StartGuard => "start_guard",
+            Self::Playback => "playback",
+        }
+    }
+}
+
+/// Moment of a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Moment {
+    /// The first packet of its speech was sent, or the first words of its text.
+    FirstPacket,
+    /// Somebody speaks while it is played.
+    Interrupted,
+    /// It goes on after that.
+    Resumed,
+    /// It was cut.
+    Cut,
+}
+
+impl Moment {
+    /// Returns its name in JSON and in traces.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::FirstPacket => "first_packet",
+            Self::Interrupted => "interrupted",
+            Self::Resumed => "resumed",
+            Self::Cut => "cut",
+        }
+    }
+}
+
+/// Kind of a turn's client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ClientKind {
+    /// A device, which speaks and plays.
+    Voice,
+    /// A client of the LLM gateway.
+    Text,
+    /// An application with a chat session.
+    Chat,
+}
+
+impl ClientKind {
+    /// Returns its name in JSON and in traces.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Voice => "voice",
+            Self::Text => "text",
+            Self::Chat => "chat",
+        }
+    }
+}
+
+/// What a turn is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Activity {
+    /// The person speaks.
+    Listening,
+    /// They have no answer yet.
+    Thinking,
+    /// The answer is played, or sent.
+    Speaking,
+    /// Nothing more.
+    Ended,
+}
+
+impl Activity {
+    /// Returns its name in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Listening => "listening",
+            Self::Thinking => "thinking",
+            Self::Speaking => "speaking",
+            Self::Ended => "ended",
+        }
+    }
+}
+
+/// What became of a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// It was answered.
+    Answered,
+    /// Its answer was cut.
+    Interrupted,
+    /// There was nothing to answer, or its words were answered with the next ones.
+    Silent,
+    /// A stage failed.
+    Failed,
+    /// The server had no capacity.
+    Refused,
+}
+
+impl Outcome {
+    /// Returns its name in JSON and in traces.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Answered => "answered",
+            Self::Interrupted => "interrupted",
+            Self::Silent => "silent",
+            Self::Failed => "failed",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+impl From<&TurnEnd> for Outcome {
+    fn from(end: &TurnEnd) -> Self {
+        match end {
+            TurnEnd::Completed => Self::Answered,
+            TurnEnd::Interrupted => Self::Interrupted,
+            TurnEnd::Refused => Self::Refused,
+            TurnEnd::Failed(_) => Self::Failed,
+        }
+    }
+}
+
+/// Time that a stage took, from the beginning of its turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Span {
+    /// The stage.
+    pub stage: Stage,
+    /// Which of several: the names of tools, whether an attempt was used.
+    pub detail: Option<String>,
+    /// When it began.
+    pub start: Duration,
+    /// When it ended; `None` while it lasts.
+    pub end: Option<Duration>,
+    /// Number of the attempt that it is part of, from 1; 0 for none.
+    attempt: u32,
+}
+
+/// A turn as it is known now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TracedTurn {
+    /// Id of the turn among all turns of all servers, and of its trace.
+    pub id: Uuid,
+    /// Kind of its client.
+    pub kind: ClientKind,
+    /// Id of its device or session.
+    pub client: String,
+    /// When it began.
+    pub began: Timestamp,
+    /// What it is doing.
+    pub activity: Activity,
+    /// What became of it, once it has ended.
+    pub outcome: Option<Outcome>,
+    /// What the person said.
+    pub heard: Option<String>,
+    /// What was answered.
+    pub said: Option<String>,
+    /// Times of its stages, in the order in which they began.
+    pub spans: Vec<Span>,
+    /// Its moments, in order, and when they were.
+    pub moments: Vec<(Moment, Duration)>,
+}
+
+impl TracedTurn {
+    /// Returns how long the person has waited: from the end of their speech to the first packet.
+    pub fn wait(&self) -> Option<Duration> {
+        let (_, first) = self.moments.iter().find(|(moment, _)| *moment == Moment::FirstPacket)?;
+        let speech = self.spans.iter().find(|span| span.stage == Stage::Speech);
+        let spoken = speech.map_or(Some(Duration::ZERO), |speech| speech.end)?;
+        Some(first.saturating_sub(spoken))
+    }
+}
+
+/// What is written about one turn, by all who work on it. Clones write about the same one; the turn ends with the last
+/// of them. Writes nothing if nobody keeps it.
+#[derive(Clone, Default)]
+pub struct TurnTrace {
+    writer: Option<Arc<Writer>>,
+    /// Attempt of which this one is written.
+    attempt: u32,
+}
+
+struct Writer {
+    entry: Arc<Entry>,
+    journal: TurnJournal,
+}
+
+/// What is known of a turn.
+struct Entry {
+    began: Instant,
+    facts: Mutex<Facts>,
+}
+
+struct Facts {
+    turn: TracedTurn,
+    attempts: u32,
+    /// Number of the last change among all changes of the journal.
+    changed: u64,
+}
+
+impl Entry {
+    fn facts(&self) -> MutexGuard<'_, Facts> {
+        self.facts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl TurnTrace {
+    /// Begins a span. If too many are known, it is not kept.
+    pub fn begin(&self, stage: Stage) {
+        self.begin_with(stage, None);
+    }
+
+    /// Begins a span with a detail.
+    pub fn begin_with(&self, stage: Stage, detail: Option<String>) {
+        self.write(|turn, now| {
+            push(turn, Span { stage, detail, start: now, end: None, attempt: self.attempt })
+        });
+    }
+
+    /// Ends the last span of this stage that lasts, if there is one.
+    pub fn end(&self, stage: Stage) {
+        self.end_ago(stage, Duration::ZERO);
+    }
+
+    /// Ends the last span of this stage that lasts: it has ended this long ago.
+    pub fn end_ago(&self, stage: Stage, ago: Duration) {
+        self.write(|turn, now| {
+            if let Some(span) = self.lasting(turn, stage) {
+                span.end = Some(now.saturating_sub(ago).max(span.start));
+            }
+        });
+    }
+
+    /// Adds the span of a stage that began this long ago and ends now.
+    pub fn spent(&self, stage: Stage, ago: Duration) {
+        let attempt = self.attempt;
+        self.write(|turn, now| {
+            let start = now.saturating_sub(ago);
+            push(turn, Span { stage, detail: None, start, end: Some(now), attempt });
+        });
+    }
+
+    /// Notes a moment.
+    pub fn moment(&self, moment: Moment) {
+        self.write(|turn, now| {
+            if turn.moments.len() < MOST {
+                turn.moments.push((moment, now));
+            }
+        });
+    }
+
+    /// Notes what the turn is doing, unless it has ended.
+    pub fn set_activity(&self, activity: Activity) {
+        self.write(|turn, _| turn.activity = activity);
+    }
+
+    /// Notes the first packet of its speech, or words of its text, once.
+    pub fn first_packet(&self) {
+        self.write(|turn, now| {
+            if !turn.moments.iter().any(|(moment, _)| *moment == Moment::FirstPacket) {
+                turn.moments.push((Moment::FirstPacket, now));
+                turn.activity = Activity::Speaking;
+            }
+        });
+    }
+
+    /// Notes what the person said.
+    pub fn heard(&self, words: &str) {
+        let words = self.kept(words);
+        self.write(|turn, _| turn.heard = words);
+    }
+
+    /// Notes what is answered, and that its prompt is made from now on.
+    pub fn answers(&self, words: &str) {
+        self.heard(words);
+        self.begin(Stage::Prompt);
+    }
+
+    /// Ends the turn with what its record tells. What comes later is not written.
+    pub fn record(&self, record: &TurnRecord) {
+        let said: Vec<_> = record.said.iter().map(|said| said.text.as_str()).collect();
+        self.said(&said.join(" "));
+        self.finish(Outcome::from(&record.end));
+    }
+
+    /// Notes what was answered in text.
+    pub fn said(&self, text: &str) {
+        let text = self.kept(text);
+        self.write(|turn, _| turn.said = text);
+    }
+
+    /// Ends the turn. What comes later is not written.
+    pub fn finish(&self, outcome: Outcome) {
+        if let Some(writer) = &self.writer {
+            writer.finish(outcome);
+        }
+    }
+
+    /// Returns the id of the turn, if it is kept.
+    pub fn id(&self) -> Option<Uuid> {
+        self.writer.as_ref().map(|writer| writer.entry.facts().turn.id)
+    }
+
+    /// Returns what writes about the next attempt of an answer.
+    pub(crate) fn attempt(&self) -> Self {
+        let Some(writer) = &self.writer else { return Self::default() };
+        let mut facts = writer.entry.facts();
+        facts.attempts += 1;
+        let attempt = facts.attempts;
+        drop(facts);
+        let attempted = Self { writer: self.writer.clone(), attempt };
+        attempted.begin(Stage::Speculation);
+        attempted
+    }
+
+    /// Notes that this attempt is the answer.
+    pub(crate) fn use_attempt(&self) {
+        self.write(|turn, now| {
+            if let Some(span) = self.lasting(turn, Stage::Speculation) {
+                (span.end, span.detail) = (Some(now), Some("used".to_owned()));
+            }
+        });
+    }
+
+    /// Notes that this attempt was dropped: of its work, only the time remains.
+    pub(crate) fn withdraw(&self) {
+        self.write(|turn, now| {
+            turn.spans.retain(|s| s.attempt != self.attempt || s.stage == Stage::Speculation);
+            if let Some(span) = self.lasting(turn, Stage::Speculation) {
+                (span.end, span.detail) = (Some(now), Some("withdrawn".to_owned()));
+            }
+        });
+    }
+
+    /// Returns the last span of this stage, in this attempt, that lasts.
+    fn lasting<'a>(&self, turn: &'a mut TracedTurn, stage: Stage) -> Option<&'a mut Span> {
+        let fits = |s: &&mut Span| s.stage == stage && s.end.is_none() && s.attempt == self.attempt;
+        turn.spans.iter_mut().rev().find(fits)
+    }
+
+    /// Returns what is kept of these words.
+    fn kept(&self, words: &str) -> Option<String> {
+        let keeps = self.writer.as_ref().is_some_and(|writer| writer.journal.keeps_words());
+        (keeps && !words.is_empty()).then(|| words.chars().take(MOST_CHARS).collect())
+    }
+
+    fn write(&self, change: impl FnOnce(&mut TracedTurn, Duration)) {
+        if let Some(writer) = &self.writer {
+            writer.write(change);
+        }
+    }
+}
+
+fn push(turn: &mut TracedTurn, span: Span) {
+    if turn.spans.len() < MOST {
+        turn.spans.push(span);
+    }
+}
+
+impl Writer {
+    fn write(&self, change: impl FnOnce(&mut TracedTurn, Duration)) {
+        let mut facts = self.entry.facts();
+        if facts.turn.activity != Activity::Ended {
+            change(&mut facts.turn, self.entry.began.elapsed());
+            facts.changed = self.journal.changed();
+        }
+    }
+
+    fn finish(&self, outcome: Outcome) {
+        let mut ended = None;
+        self.write(|turn, now| {
+            turn.spans.iter_mut().for_each(|span| span.end = Some(span.end.unwrap_or(now)));
+            turn.spans.sort_by_key(|span| span.start);
+            let cut = turn.moments.iter().any(|(moment, _)| *moment == Moment::Cut);
+            let outcome = match outcome {
+                // The model had finished before.
+                Outcome::Answered if cut => Outcome::Interrupted,
+                outcome => outcome,
+            };
+            (turn.activity, turn.outcome) = (Activity::Ended, Some(outcome));
+            ended = Some(turn.clone());
+        });
+        if let Some(turn) = ended {
+            self.journal.ended(turn);
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.finish(Outcome::Silent);
+    }
+}
+
+impl fmt::Debug for TurnTrace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TurnTrace").field("id", &self.id()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,178 @@
+//! What is written about turns: which stages, whether they explain the wait, and how turns end. Not for showing it.
+
+#![allow(clippy::unwrap_used, reason = "a test that fails here should say where")]
+
+use std::time::Duration;
+
+use hearken_actors::ports::ProviderErrorKind as Kind;
+use hearken_actors::settings::PipelineSettings;
+use hearken_actors::testkit::{AsrAct, LlmAct, TestPipeline, TtsAct, sound};
+use hearken_actors::turn_trace::{
+    Activity, ClientKind, JournalSettings, Moment, Outcome, Stage, TracedTurn, TurnJournal,
+};
+
+use crate::{abort, freeze, listening, listening_with, ms, next_turn_works, speak, start};
+
+fn tries(tries: u32) -> PipelineSettings {
+    let mut settings = PipelineSettings::default();
+    settings.speculation.tries = tries;
+    settings
+}
+
+/// What services of the Internet take.
+fn upstreams(ring: &TestPipeline) {
+    ring.script.hears(AsrAct::Text("Is it noon?", ms(250)));
+    ring.script.thinks(LlmAct::Write(vec!["Yes, it is."], ms(350)));
+    let (length, first, each) = (ms(900), ms(150), ms(5));
+    ring.script.says(TtsAct::Audio { length, first, each });
+}
+
+fn last(ring: &TestPipeline) -> TracedTurn {
+    ring.turn_journal().last(1).pop().unwrap()
+}
+
+fn stages(turn: &TracedTurn) -> Vec<Stage> {
+    turn.spans.iter().map(|span| span.stage).collect()
+}
+
+/// Returns how much of the wait no stage explains.
+fn unexplained(turn: &TracedTurn) -> Duration {
+    let first = turn.moments.iter().find(|(moment, _)| *moment == Moment::FirstPacket).unwrap().1;
+    let speech = turn.spans.iter().find(|span| span.stage == Stage::Speech).unwrap();
+    let mut explained_until = speech.end.unwrap();
+    let mut gaps = Duration::ZERO;
+    for span in &turn.spans {
+        let (start, end) = (span.start.min(first), span.end.unwrap().min(first));
+        gaps += start.saturating_sub(explained_until);
+        explained_until = explained_until.max(end);
+    }
+    gaps + first.saturating_sub(explained_until)
+}
+
+#[actix::test]
+async fn the_stages_of_a_turn_explain_its_wait() {
+    for with_attempts in [0, 3] {
+        let mut ring = listening_with(tries(with_attempts), "auto").await;
+        upstreams(&ring);
+        speak(&ring).await;
+        ring.until("tts/start").await;
+        assert_eq!((last(&ring).activity, last(&ring).outcome), (Activity::Thinking, None));
+        ring.until("audio").await;
+        assert_eq!(last(&ring).activity, Activity::Speaking);
+        ring.until("tts/stop").await;
+        ring.pass(ms(1)).await;
+        let turn = last(&ring);
+        assert_eq!((turn.activity, turn.outcome), (Activity::Ended, Some(Outcome::Answered)));
+        assert_eq!(turn.kind, ClientKind::Voice);
+        assert_eq!(turn.heard.as_deref(), Some("Is it noon?"));
+        assert_eq!(turn.said.as_deref(), Some("Yes, it is."));
+        let mut expected = vec![
+            Stage::Speech,
+            Stage::Silence,
+            Stage::Recognition,
+            Stage::Admission,
+            Stage::Prompt,
+            Stage::ModelFirstWord,
+            Stage::Model,
+            Stage::VoiceFirstSound,
+            Stage::Voice,
+            Stage::Prebuffer,
+            Stage::Playback,
+        ];
+        if with_attempts > 0 {
+            expected.push(Stage::Speculation);
+        }
+        let seen = stages(&turn);
+        assert!(expected.iter().all(|stage| seen.contains(stage)), "{seen:?}");
+        let (wait, unexplained) = (turn.wait().unwrap(), unexplained(&turn));
+        assert!(unexplained <= ms(5), "{unexplained:?} of {wait:?}: {:#?}", turn.spans);
+        let least = if with_attempts > 0 { ms(750) } else { ms(1_450) };
+        assert!((least..least + ms(250)).contains(&wait), "{wait:?}: {:#?}", turn.spans);
+        ring.hang_up().await;
+    }
+}
+
+#[actix::test]
+async fn of_an_attempt_that_was_dropped_only_its_time_remains() {
+    let mut ring = listening_with(tries(3), "auto").await;
+    ring.script.hears(AsrAct::Text("Is it", ms(0)));
+    ring.script.thinks(LlmAct::Write(vec!["What?"], ms(1)));
+    ring.stream(sound::voice(1_000)).await;
+    ring.stream(sound::silence(540)).await;
+    assert!(stages(&last(&ring)).contains(&Stage::ModelFirstWord));
+    upstreams(&ring);
+    speak(&ring).await;
+    ring.until("tts/stop").await;
+    ring.pass(ms(1)).await;
+    let turn = last(&ring);
+    let attempts = turn.spans.iter().filter(|span| span.stage == Stage::Speculation);
+    let details: Vec<_> = attempts.map(|span| span.detail.as_deref()).collect();
+    assert_eq!(details, [Some("withdrawn"), Some("used")]);
+    let asked = turn.spans.iter().filter(|span| span.stage == Stage::ModelFirstWord);
+    assert_eq!(asked.count(), 1);
+    assert_eq!(turn.said.as_deref(), Some("Yes, it is."));
+}
+
+#[actix::test]
+async fn each_end_of_a_turn_is_told() {
+    let mut ring = listening("auto").await;
+    ring.script.hears(AsrAct::Text("", ms(0)));
+    speak(&ring).await;
+    ring.pass(ms(1)).await;
+    assert_eq!(last(&ring).outcome, Some(Outcome::Silent));
+
+    ring.script.thinks(LlmAct::Fail(Kind::Unavailable, ms(0)));
+    start(&ring, "auto");
+    speak(&ring).await;
+    ring.until("tts/stop").await;
+    ring.pass(ms(1)).await;
+    assert_eq!(last(&ring).outcome, Some(Outcome::Failed));
+
+    ring.forget();
+    start(&ring, "auto");
+    speak(&ring).await;
+    ring.until("audio").await;
+    abort(&ring);
+    ring.until("tts/stop").await;
+    ring.pass(ms(1)).await;
+    let turn = last(&ring);
+    assert_eq!(turn.outcome, Some(Outcome::Interrupted));
+    assert!(turn.moments.iter().any(|(moment, _)| *moment == Moment::Cut), "{:?}", turn.moments);
+    assert!(turn.spans.iter().all(|span| span.end.is_some()));
+
+    next_turn_works(&mut ring).await;
+    ring.pass(ms(1)).await;
+    assert_eq!(last(&ring).outcome, Some(Outcome::Answered));
+    // Services that answer at once leave the device's own time.
+    assert!(stages(&last(&ring)).contains(&Stage::StartGuard));
+    let ids: Vec<_> = ring.turn_journal().last(9).into_iter().map(|turn| turn.id).collect();
+    assert_eq!(ids.len(), 4);
+}
+
+#[actix::test]
+async fn a_journal_keeps_no_more_than_it_may_and_tells_what_has_changed() {
+    freeze();
+    let journal = TurnJournal::new(JournalSettings { max_turns: 2, words: false });
+    let (export, mut exported) = tokio::sync::mpsc::channel(1);
+    journal.export(export);
+    let traces: Vec<_> =
+        ["a", "b", "c"].map(|client| journal.begin(ClientKind::Text, client)).into();
+    let clients = |turns: Vec<TracedTurn>| turns.into_iter().map(|t| t.client).collect::<Vec<_>>();
+    assert_eq!(clients(journal.last(9)), ["c", "b"]);
+    let told = *journal.changes().borrow();
+    assert!(journal.changed_since(told).is_empty());
+    traces[1].heard("secret");
+    traces[1].begin(Stage::Model);
+    assert_eq!(clients(journal.changed_since(told)), ["b"]);
+    assert_eq!(journal.last(2)[1].heard, None);
+    for _ in 0..1_000 {
+        traces[1].begin(Stage::Model);
+        traces[1].moment(Moment::Resumed);
+    }
+    assert!(journal.last(2)[1].spans.len() <= 64 && journal.last(2)[1].moments.len() <= 64);
+    drop(traces);
+    assert!(journal.last(2).iter().all(|turn| turn.outcome == Some(Outcome::Silent)));
+    // The receiver had a place for one alone.
+    assert_eq!(exported.recv().await.unwrap().client, "a");
+    assert!(exported.try_recv().is_err());
+}

@@ -1,0 +1,54 @@
+//! Construction of the endpoint of devices. Not for the ports of their conversations.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use hearken_actors::actors::pipeline::{AudioPool, Pipeline, Ports};
+use hearken_actors::slots::Slots;
+use hearken_store::DeviceStore;
+
+use super::{Shared, settings};
+use crate::config::Config;
+use crate::http::{AccessControl, Auth, DeviceEndpoint, OtaRules};
+use crate::recorder::Recorder;
+
+/// Builds the endpoint of devices: the pipeline with these ports, the recorder and the access
+/// control.
+pub(super) fn build_devices(
+    shared: &Shared<'_>,
+    ports: Ports,
+    audio_pool: AudioPool,
+    store: Arc<dyn DeviceStore>,
+) -> anyhow::Result<DeviceEndpoint> {
+    let Shared { config, process, turn_journal, .. } = shared;
+    let settings = settings(config);
+    let language = settings.dialogue.language;
+    Ok(DeviceEndpoint {
+        pipeline: Pipeline::new(ports, settings, audio_pool, (*process).clone())
+            .traced(turn_journal.clone()),
+        connection_slots: Slots::with_share(
+            config.server.max_connections,
+            config.http.address_percent,
+        ),
+        recorder: recorder(&config.server.record_dir)?,
+        access: access(config, store)?,
+        language,
+    })
+}
+
+/// Creates a recorder that records every session into this folder; `None` if the folder is empty.
+fn recorder(dir: &Path) -> anyhow::Result<Option<Arc<Recorder>>> {
+    if dir.as_os_str().is_empty() {
+        return Ok(None);
+    }
+    let recorder = Recorder::new(dir)
+        .with_context(|| format!("`server.record_dir`: cannot record into {}", dir.display()))?;
+    Ok(Some(Arc::new(recorder)))
+}
+
+/// Builds the access control. Creates the secrets that are needed and not configured.
+fn access(config: &Config, store: Arc<dyn DeviceStore>) -> anyhow::Result<Arc<AccessControl>> {
+    let auth = Auth::new(&config.auth, &config.server.host, &config.server.data_dir)?;
+    Ok(Arc::new(AccessControl::new(auth, OtaRules::new(&config.ota)?, store)))
+}

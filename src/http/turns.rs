@@ -1,0 +1,222 @@
+//! REST API of the last turns: what happened in them, and when, as a list and as it happens. Not for keeping them.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use actix_web::http::header::CACHE_CONTROL;
+use actix_web::{HttpRequest, HttpResponse, web};
+use bytes::Bytes;
+use futures_util::Stream;
+use futures_util::stream::unfold;
+use hearken_actors::slots::{Slot, Slots};
+use hearken_actors::turn_trace::{TracedTurn, TurnJournal};
+use hearken_proto::fault::Fault;
+use serde::Serialize;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
+use utoipa::ToSchema;
+
+use super::extract::Operator;
+use super::fault::{Answer, Faults, refusal};
+use super::middleware::slot_of;
+use super::params::number;
+
+/// Path of the turns as they happen.
+pub(super) const LIVE: &str = "/api/turns/live";
+/// Watchers at a time.
+const MOST_WATCHERS: usize = 32;
+/// Shortest time between two messages about changes.
+const PACE: Duration = Duration::from_millis(100);
+/// Time after which a comment is sent when nothing has changed, so that nobody takes the stream for dead.
+const STILL_THERE: Duration = Duration::from_secs(15);
+/// Longest life of a stream. Its client asks again, and shows again who they are.
+const LONGEST: Duration = Duration::from_mins(10);
+/// Number of turns in a list where none is asked for, and at most.
+const USUAL: usize = 50;
+const MOST: usize = 500;
+
+/// State of the routes about turns.
+#[derive(Clone)]
+pub struct Turns {
+    journal: TurnJournal,
+    watchers: Slots,
+    process: CancellationToken,
+}
+
+impl Turns {
+    /// Creates the state. Streams end with `process`.
+    pub fn new(journal: TurnJournal, process: CancellationToken) -> Self {
+        Self { journal, watchers: Slots::new(MOST_WATCHERS, MOST_WATCHERS / 2), process }
+    }
+}
+
+/// A turn. Times are milliseconds since it began.
+#[derive(Serialize, ToSchema)]
+pub(super) struct TurnShown {
+    /// Id of the turn, of its trace, and in the log.
+    id: String,
+    /// Id of its OpenTelemetry trace: the same number, without hyphens.
+    trace_id: String,
+    /// `voice`, `text` or `chat`.
+    kind: &'static str,
+    /// Id of the device or session.
+    client: String,
+    /// When it began, RFC 3339.
+    began: String,
+    /// `listening`, `thinking`, `speaking` or `ended`.
+    state: &'static str,
+    /// `answered`, `interrupted`, `silent`, `failed` or `refused`, once it has ended.
+    outcome: Option<&'static str>,
+    /// What the person said, if that is kept.
+    heard: Option<String>,
+    /// What was answered, if that is kept.
+    said: Option<String>,
+    /// Time from the end of speech, or from the beginning of a text, to the first packet or words.
+    wait_ms: Option<f64>,
+    /// Times of its stages.
+    spans: Vec<SpanShown>,
+    /// Its moments.
+    events: Vec<EventShown>,
+}
+
+/// Time of a stage.
+#[derive(Serialize, ToSchema)]
+struct SpanShown {
+    name: &'static str,
+    detail: Option<String>,
+    start_ms: f64,
+    /// `null` while it lasts.
+    end_ms: Option<f64>,
+}
+
+/// Moment of a turn.
+#[derive(Serialize, ToSchema)]
+struct EventShown {
+    name: &'static str,
+    at_ms: f64,
+}
+
+/// Last turns.
+#[derive(Serialize, ToSchema)]
+struct LastTurns {
+    /// Newest first.
+    turns: Vec<TurnShown>,
+}
+
+/// Returns a time in milliseconds, to a hundredth.
+fn ms(time: Duration) -> f64 {
+    (time.as_secs_f64() * 100_000.0).round() / 100.0
+}
+
+impl From<TracedTurn> for TurnShown {
+    fn from(turn: TracedTurn) -> Self {
+        let wait_ms = turn.wait().map(ms);
+        let spans = turn.spans.into_iter().map(|span| SpanShown {
+            name: span.stage.name(),
+            detail: span.detail,
+            start_ms: ms(span.start),
+            end_ms: span.end.map(ms),
+        });
+        let moments = turn.moments.into_iter();
+        let events = moments.map(|(moment, at)| EventShown { name: moment.name(), at_ms: ms(at) });
+        Self {
+            id: turn.id.to_string(),
+            trace_id: turn.id.simple().to_string(),
+            kind: turn.kind.name(),
+            client: turn.client,
+            began: turn.began.to_string(),
+            state: turn.activity.name(),
+            outcome: turn.outcome.map(|outcome| outcome.name()),
+            heard: turn.heard,
+            said: turn.said,
+            wait_ms,
+            spans: spans.collect(),
+            events: events.collect(),
+        }
+    }
+}
+
+/// Lists the last turns, newest first (`GET /api/turns`).
+#[utoipa::path(get, path = "/api/turns", tag = "turns",
+    params(("limit" = Option<u32>, Query, minimum = 1, maximum = 500)),
+    responses((status = 200, body = LastTurns), Faults))]
+pub(super) async fn list(_: Operator, request: HttpRequest, turns: web::Data<Turns>) -> Answer {
+    let limit = number(&request, "limit", (1, MOST), Fault::BadRequest)?.unwrap_or(USUAL);
+    let turns = turns.journal.last(limit).into_iter().map(TurnShown::from).collect();
+    Ok(HttpResponse::Ok().json(LastTurns { turns }))
+}
+
+/// Tells turns as they happen, as server-sent events `turn`, each with a whole turn, again whenever it changes, at most ten
+/// times a second. The last turns come first. After ten minutes the stream ends, and its client asks again
+/// (`GET /api/turns/live`).
+#[utoipa::path(get, path = "/api/turns/live", tag = "turns",
+    responses((status = 200, content((String = "text/event-stream"))), Faults))]
+pub(super) async fn live(_: Operator, request: HttpRequest, turns: web::Data<Turns>) -> Answer {
+    let about = |_| refusal(Fault::Busy, "too many watch the turns: try again later");
+    let slot = slot_of(&request, &turns.watchers).map_err(about)?;
+    let watch = Watch::new(&turns, slot);
+    let mut response = HttpResponse::Ok();
+    response.content_type("text/event-stream").insert_header((CACHE_CONTROL, "no-cache"));
+    // Turns off the buffering of a proxy (nginx), which would delay the stream.
+    response.insert_header(("X-Accel-Buffering", "no"));
+    Ok(response.streaming(to_event_stream(watch)))
+}
+
+/// What one client has been told.
+struct Watch {
+    journal: TurnJournal,
+    changes: watch::Receiver<u64>,
+    /// Number of changes that were told.
+    told: u64,
+    until: Instant,
+    process: CancellationToken,
+    _slot: Slot,
+}
+
+fn to_event_stream(watch: Watch) -> impl Stream<Item = Result<Bytes, Infallible>> {
+    unfold(watch, |mut watch| async move {
+        let next = watch.next().await?;
+        Some((Ok(next), watch))
+    })
+}
+
+impl Watch {
+    fn new(turns: &Turns, slot: Slot) -> Self {
+        let journal = turns.journal.clone();
+        let mut changes = journal.changes();
+        changes.mark_changed();
+        let until = Instant::now() + LONGEST;
+        Self { journal, changes, told: 0, until, process: turns.process.clone(), _slot: slot }
+    }
+
+    /// Returns what is to be told next; `None` at the end of the stream.
+    async fn next(&mut self) -> Option<Bytes> {
+        let changed = tokio::select! {
+            biased;
+            () = self.process.cancelled() => return None,
+            () = sleep_until(self.until) => return None,
+            changed = self.changes.changed() => changed.is_ok(),
+            () = sleep(STILL_THERE) => false,
+        };
+        if !changed {
+            return Some(Bytes::from_static(b": still there\n\n"));
+        }
+        if self.told > 0 {
+            sleep(PACE).await;
+        }
+        let told = std::mem::replace(&mut self.told, (*self.changes.borrow_and_update()).max(1));
+        let turns = self.journal.changed_since(told);
+        let mut events = String::new();
+        for turn in turns {
+            let turn = serde_json::to_string(&TurnShown::from(turn)).unwrap_or_default();
+            events.push_str("event: turn\ndata: ");
+            events.push_str(&turn);
+            events.push_str("\n\n");
+        }
+        if events.is_empty() {
+            events.push_str(": no turn yet\n\n");
+        }
+        Some(events.into())
+    }
+}

@@ -1,7 +1,7 @@
 //! Creates the turns of one connection, with increasing ids. Not for running them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::TurnId;
@@ -16,6 +16,7 @@ pub struct TurnFactory {
     process: CancellationToken,
     connection: CancellationToken,
     last: Arc<AtomicU64>,
+    plays_at_once: Arc<AtomicBool>,
     traces: Option<Traces>,
 }
 
@@ -30,7 +31,13 @@ struct Traces {
 impl TurnFactory {
     /// Creates the factory of a connection, which ends when the token of the process is cancelled.
     pub fn new(process: CancellationToken) -> Self {
-        Self { connection: process.child_token(), process, last: Arc::default(), traces: None }
+        Self {
+            connection: process.child_token(),
+            process,
+            last: Arc::default(),
+            plays_at_once: Arc::default(),
+            traces: None,
+        }
     }
 
     /// Returns the factory with a journal of its turns, as those of this client.
@@ -48,9 +55,15 @@ impl TurnFactory {
     /// Returns the next turn.
     pub fn next(&self) -> Turn {
         let id = TurnId(self.last.fetch_add(1, Ordering::Relaxed) + 1);
-        let turn = Turn::new(id, &self.connection);
+        let plays_at_once = self.plays_at_once.load(Ordering::Relaxed);
+        let turn = Turn::new(id, &self.connection).played_at_once(plays_at_once);
         let Some(Traces { journal, kind, client }) = &self.traces else { return turn };
         turn.traced(journal.begin(*kind, client))
+    }
+
+    /// Notes that the client of the connection plays what follows `tts start` at once.
+    pub fn plays_at_once(&self) {
+        self.plays_at_once.store(true, Ordering::Relaxed);
     }
 
     /// Returns the connection's token.

@@ -36,6 +36,8 @@ pub struct Turn {
     certain: Option<CancellationToken>,
     /// What is written about it.
     trace: TurnTrace,
+    /// True if its client needs no pause between `tts start` and its sound.
+    plays_at_once: bool,
 }
 
 /// Playback progress of a turn.
@@ -69,7 +71,29 @@ impl Turn {
         let (reply, permit) = (words.child_token(), Arc::default());
         let (progress, playback) = (Arc::default(), Arc::default());
         let (speaker, trace) = (Arc::default(), TurnTrace::default());
-        Self { id, words, reply, progress, playback, permit, speaker, certain: None, trace }
+        Self {
+            id,
+            words,
+            reply,
+            progress,
+            playback,
+            permit,
+            speaker,
+            certain: None,
+            trace,
+            plays_at_once: false,
+        }
+    }
+
+    /// Returns the turn of a client that plays at once, or does not.
+    #[must_use]
+    pub(crate) fn played_at_once(self, plays_at_once: bool) -> Self {
+        Self { plays_at_once, ..self }
+    }
+
+    /// Reports whether its client plays what follows `tts start` at once.
+    pub(crate) fn plays_at_once(&self) -> bool {
+        self.plays_at_once
     }
 
     /// Returns the turn with what is written about it.

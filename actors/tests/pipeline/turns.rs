@@ -385,3 +385,24 @@ async fn a_fixed_phrase_is_spoken_by_the_synthesiser_once() {
     next_turn_works(&mut ring).await;
     ring.hang_up().await;
 }
+
+#[actix::test]
+async fn a_client_that_plays_at_once_gets_sound_without_a_pause() {
+    freeze();
+    for (features, expected) in
+        [("{}", ms(100)..ms(105)), (r#"{"plays_at_once":true}"#, ms(0)..ms(10))]
+    {
+        let mut ring = TestPipeline::connect(PipelineSettings::default());
+        ring.greet_with(1, features).await;
+        start(&ring, "auto");
+        for _ in 0..2 {
+            ring.forget();
+            speak(&ring).await;
+            ring.until("tts/stop").await;
+            let began = ring.log.iter().find(|down| down.what.name() == "tts/start").unwrap().at;
+            let pause = audio_times(&ring)[0] - began;
+            assert!(expected.contains(&pause), "{features}: {pause:?}");
+            start(&ring, "auto");
+        }
+    }
+}

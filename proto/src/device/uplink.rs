@@ -65,6 +65,8 @@ pub struct Features {
     pub aec: bool,
     /// Set if the client wants to be told partial transcripts. Firmware does not set it.
     pub partial_stt: bool,
+    /// Plays the packets after `tts start` at once: it needs no pause between them.
+    pub plays_at_once: bool,
 }
 
 /// Side that decides when a person has finished speaking.
@@ -127,8 +129,12 @@ fn hello(object: &Map<String, Value>) -> Hello {
         object.get("features").and_then(|f| f.get(name)).and_then(Value::as_bool).unwrap_or(false)
     };
     let version = object.get("version").and_then(number);
-    let features =
-        Features { mcp: flag("mcp"), aec: flag("aec"), partial_stt: flag("partial_stt") };
+    let features = Features {
+        mcp: flag("mcp"),
+        aec: flag("aec"),
+        partial_stt: flag("partial_stt"),
+        plays_at_once: flag("plays_at_once"),
+    };
     Hello { version, features, audio_params: audio_params(object.get("audio_params")) }
 }
 
@@ -285,16 +291,17 @@ mod tests {
             mcp: bool,
             aec: bool,
             partial_stt: bool,
+            plays_at_once: bool,
             rate in prop::sample::select(&AudioParams::SAMPLE_RATES),
             duration in prop::sample::select(&AudioParams::FRAME_DURATIONS),
         ) {
             let audio_params = AudioParams::opus(rate, duration);
             let text = json!({
                 "type": "hello", "version": version, "transport": "websocket",
-                "features": {"mcp": mcp, "aec": aec, "partial_stt": partial_stt, "glyph_push": true},
+                "features": {"mcp": mcp, "aec": aec, "partial_stt": partial_stt, "plays_at_once": plays_at_once, "glyph_push": true},
                 "audio_params": audio_params,
             });
-            let features = Features { mcp, aec, partial_stt };
+            let features = Features { mcp, aec, partial_stt, plays_at_once };
             let hello = Hello { version: Some(version), features, audio_params };
             prop_assert_eq!(Uplink::decode(&text.to_string()), Ok(Uplink::Hello(hello)));
         }

@@ -83,6 +83,9 @@ impl DeviceActor {
         }
         self.state.greeted = true;
         self.state.wants_partials = hello.features.partial_stt;
+        if hello.features.plays_at_once {
+            self.turns.plays_at_once();
+        }
         self.state.last_voice = Instant::now();
         let speaking = &self.rules.speaking;
         let packet_ms = u32::try_from(speaking.packet.as_millis()).unwrap_or(60);

@@ -59,6 +59,7 @@ impl Pacing {
         lane: mpsc::Sender<PlaybackItem>,
     ) -> Self {
         Self {
+            start_guard: if turn.plays_at_once() { Duration::ZERO } else { settings.start_guard },
             control: turn.playback(),
             turn,
             steps,
@@ -71,7 +72,6 @@ impl Pacing {
             playout: Playout::new(settings.packet, settings.lead_packets),
             packet: settings.packet,
             cushion: settings.cushion,
-            start_guard: settings.start_guard,
             stop_margin: settings.stop_margin,
             audio_from: None,
             underruns: 0,

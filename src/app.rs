@@ -137,7 +137,7 @@ pub fn start(
     let shared =
         Shared { config, models, tooling, cluster, tasks, process: &process, people, turn_journal };
     let devices = build_devices(&shared, ports, pool.clone(), Arc::clone(&store) as _)?;
-    join_cluster(&cluster, &devices, &tooling.sources);
+    join_cluster(cluster, &devices, &tooling.sources);
     let services = build_services(&shared, &store, &devices)?;
     let certificate = Certificate::load(&config.tls)?;
     let supervisor = Supervisor::start(engines, &process);

@@ -17,8 +17,8 @@ use hearken_providers::state;
 use super::{Services, Shared, llm, local_time};
 use crate::config::Config;
 use crate::http::{
-    self, Admin, Chats, DeviceEndpoint, Face, Health, LiteMcp, MuseumClients, Persons, TextClients,
-    ToolsApi, Turns,
+    self, Admin, CONSOLE_PATH, Chats, DeviceEndpoint, Face, Health, LiteMcp, MuseumClients,
+    PAGE_PATH, Persons, TextClients, ToolsApi, Turns,
 };
 
 /// Builds the service of text clients. They wait for the model as long as the request may take: the
@@ -55,6 +55,7 @@ pub(super) fn build_text_clients(
             token: config.gateway.token.clone(),
             open_to_all: config.gateway.open_to_all,
         },
+        page: if config.console.enabled { CONSOLE_PATH } else { PAGE_PATH },
         process: (*process).clone(),
     })
 }
@@ -116,6 +117,7 @@ pub(super) fn frontends(
         museum: Some(museum).filter(|_| config.museum.enabled),
         admin: Some(Arc::new(admin)).filter(|_| config.admin.enabled),
         persons,
+        console: config.console.enabled,
         turns: Turns::new(shared.turn_journal.clone(), shared.process.clone()),
         tasks: shared.tasks.clone(),
     }
@@ -134,6 +136,7 @@ pub(super) struct Frontends {
     admin: Option<Arc<Admin>>,
     persons: Arc<Persons>,
     turns: Turns,
+    console: bool,
     tasks: Tasks,
 }
 
@@ -150,6 +153,9 @@ impl Frontends {
         }
         if let Some(admin) = self.admin {
             http::admin_routes(services, admin);
+        }
+        if self.console {
+            http::console_routes(services);
         }
         http::person_routes(services, self.persons);
         http::turn_routes(services, self.turns);

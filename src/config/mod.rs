@@ -10,6 +10,7 @@ mod admin;
 mod auth;
 pub mod check;
 mod compose;
+mod console;
 mod embedded;
 pub mod env;
 mod http;
@@ -46,6 +47,7 @@ use crate::museum::MuseumSettings;
 
 pub use admin::AdminConfig;
 pub use auth::{AuthConfig, AuthRequired};
+pub use console::ConsoleConfig;
 pub use embedded::EmbeddedConfig;
 pub use env::{EnvVars, ProcessEnv};
 pub use http::HttpConfig;
@@ -72,6 +74,8 @@ pub struct Config {
     pub auth: AuthConfig,
     /// Administrator.
     pub admin: AdminConfig,
+    /// Web console.
+    pub console: ConsoleConfig,
     /// Responses to booting devices.
     pub ota: OtaConfig,
     /// Database of devices, bindings and sessions.

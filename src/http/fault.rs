@@ -178,6 +178,7 @@ fn methods_of(path: &str) -> &'static str {
     match &parts[..] {
         [Some("api"), Some("tools"), Some("servers"), Some(_), Some("enabled"), None, ..] => "PUT",
         [Some("" | "test_client.html"), None, ..] => "GET",
+        [Some("console"), ..] => "GET, HEAD",
         [Some("xiaozhi"), Some("v1"), None, ..]
         | [Some("healthz" | "readyz" | "metrics"), None, ..] => "GET",
         [Some("xiaozhi"), Some("ota"), None, ..] => "GET, POST",

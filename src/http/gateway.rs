@@ -19,7 +19,7 @@ use super::middleware::slot_of;
 const PAGE: &str = include_str!("../../web/test_client.html");
 
 /// Path of the page.
-pub(super) const PAGE_PATH: &str = "/test_client.html";
+pub const PAGE_PATH: &str = "/test_client.html";
 
 /// State of the text clients' routes.
 #[derive(Clone)]
@@ -30,11 +30,13 @@ pub struct TextClients {
     pub connection_slots: Slots,
     /// Rule of access.
     pub face: Face,
+    /// Path to which a browser is led.
+    pub page: &'static str,
     /// Token of the process; connections end when it is cancelled.
     pub process: CancellationToken,
 }
 
-/// Opens the WebSocket of a text client (`GET /`); redirects a browser to the page. Without a free
+/// Opens the WebSocket of a text client (`GET /`); leads a browser to a page. Without a free
 /// slot, the socket is opened and closed with 1013, as the gateway's document requires.
 pub(super) async fn connect(
     request: HttpRequest,
@@ -43,7 +45,9 @@ pub(super) async fn connect(
     access: web::Data<AccessControl>,
 ) -> Result<HttpResponse, actix_web::Error> {
     if !request.headers().contains_key(header::UPGRADE) {
-        return Ok(HttpResponse::SeeOther().insert_header((header::LOCATION, PAGE_PATH)).finish());
+        return Ok(HttpResponse::SeeOther()
+            .insert_header((header::LOCATION, clients.page))
+            .finish());
     }
     if let Err(missing) = access.auth.face(&request, &clients.face) {
         return Ok(answer(Fault::Unauthorized, &missing));

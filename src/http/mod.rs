@@ -5,6 +5,7 @@ mod admin;
 mod auth;
 mod chat;
 mod chat_worlds;
+mod console;
 mod device;
 mod device_identity;
 mod device_orders;
@@ -44,9 +45,10 @@ use hearken_store::DeviceStore;
 pub use admin::Admin;
 pub use auth::{ADMIN_TOKEN_FILE, Auth, Face, SECRET_FILE, admin_token, secret, tokens};
 pub use chat::Chats;
+pub use console::PATH as CONSOLE_PATH;
 pub use device::DeviceEndpoint;
 pub use device_orders::order_handler;
-pub use gateway::TextClients;
+pub use gateway::{PAGE_PATH, TextClients};
 pub use health::{Dependencies, Health};
 pub use litemcp::{LiteMcp, litemcp_routes};
 pub use middleware::{MiddlewareState, behind};
@@ -143,6 +145,14 @@ pub fn person_routes(services: &mut ServiceConfig, persons: Arc<Persons>) {
         .route(persons::ONE, web::patch().to(persons::rename))
         .route(persons::ONE, web::delete().to(persons::delete))
         .route(persons::MEMORIES, web::delete().to(persons::forget));
+}
+
+/// Adds the files of the web console.
+pub fn console_routes(services: &mut ServiceConfig) {
+    services
+        .route("/console", web::get().to(console::redirect))
+        .route(console::FILES, web::get().to(console::file))
+        .route(console::FILES, web::head().to(console::file));
 }
 
 /// Adds the routes about the last turns.

@@ -12,6 +12,7 @@ mod chat;
 mod checks;
 mod cluster;
 mod config;
+mod console;
 mod cycles;
 mod devices;
 mod endurance;

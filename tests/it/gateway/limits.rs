@@ -135,8 +135,10 @@ async fn where_a_token_is_set_it_must_be_shown() {
 async fn the_page_is_served_and_a_browser_finds_it() {
     let (_vendors, server) = echoing().await;
     let page = reqwest::get(server.http_url("/")).await.unwrap();
-    assert_eq!(page.url().path(), "/test_client.html");
+    assert_eq!(page.url().path(), "/console/");
     assert!(page.text().await.unwrap().contains("<html"));
+    let page = reqwest::get(server.http_url("/test_client.html")).await.unwrap();
+    assert!(page.text().await.unwrap().contains("LLM gateway"));
     let told: Value = reqwest::Client::new()
         .post(server.http_url("/test_client.html"))
         .send()

@@ -1,0 +1,17 @@
+//! Section `[console]`. Not for who may use it: that is `[admin]` and `[auth]`.
+
+use serde::{Deserialize, Serialize};
+
+/// Section `[console]`: the web console.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ConsoleConfig {
+    /// Whether it is served at `/console/`.
+    pub enabled: bool,
+}
+
+impl Default for ConsoleConfig {
+    fn default() -> Self {
+        Self { enabled: true }
+    }
+}

@@ -1,0 +1,81 @@
+// Logging in with the password and with the admin token, being refused, opening what the other credential opens, logging out.
+import { accessible, expect, PASSWORD, test, TOKEN } from './support.mjs';
+
+const field = (page) => page.getByLabel('Password, or admin token');
+
+test('a wrong password is told with a remedy', async ({ page }) => {
+  await page.goto('/console/');
+  await accessible(page);
+  await field(page).fill('wrong');
+  await page.getByRole('button', { name: 'Log in' }).click();
+  await expect(page.getByRole('alert')).toContainText('neither the password nor the admin token');
+  await accessible(page);
+});
+
+test('the password opens the settings, and the admin token then the devices', async ({ page }) => {
+  await page.goto('/console/#/settings');
+  await field(page).fill(PASSWORD);
+  await page.getByRole('button', { name: 'Log in' }).click();
+  await expect(page.getByText('llm.temperature')).toBeVisible();
+  await page.getByRole('link', { name: 'Devices' }).click();
+  const locked = page.getByLabel('Admin token');
+  const opened = page.getByRole('heading', { name: 'Known devices' });
+  await expect(locked.or(opened)).toBeVisible();
+  if (await locked.isVisible()) {
+    await locked.fill(TOKEN);
+    await page.getByRole('button', { name: 'Open' }).click();
+  }
+  await expect(opened).toBeVisible();
+  await page.reload();
+  await expect(opened).toBeVisible();
+  await page.getByRole('button', { name: 'Log out' }).click();
+  await expect(field(page)).toBeVisible();
+  expect(await page.evaluate(() => sessionStorage.getItem('hearken.session'))).toBeNull();
+});
+
+test('the admin token opens the devices, and asks for the password at the settings', async ({ page }) => {
+  await page.goto('/console/#/devices');
+  await field(page).fill(TOKEN);
+  await page.getByRole('button', { name: 'Log in' }).click();
+  await expect(page.getByRole('heading', { name: 'Known devices' })).toBeVisible();
+  await page.getByRole('link', { name: 'Settings' }).click();
+  await expect(page.getByText('llm.temperature').or(page.getByLabel('Password', { exact: true }))).toBeVisible();
+});
+
+test('a session that has ended leads back to the log-in', async ({ page, open }) => {
+  await open('settings');
+  await page.evaluate(() => {
+    const kept = JSON.parse(sessionStorage.getItem('hearken.session'));
+    kept.tokens.access = 'x.y.z';
+    kept.tokens.refresh = 'x.y.z';
+    sessionStorage.setItem('hearken.session', JSON.stringify(kept));
+  });
+  await page.evaluate(() => sessionStorage.getItem('hearken.session'));
+  await page.route('**/api/admin/**', (route) => route.fulfill({ status: 401, json: { error: { code: 'UNAUTHORIZED', message: 'over' } } }));
+  await page.getByRole('link', { name: 'Log-ins and audit' }).click();
+  await expect(page.getByText('Your session has ended. Log in again.')).toBeVisible();
+});
+
+test('tokens are refreshed once before they end, and the next ones are used', async ({ page, open }) => {
+  const asked = [];
+  const kept = JSON.parse(process.env.CONSOLE_KEPT);
+  await page.route('**/api/admin/refresh', (route) => {
+    asked.push(route.request().postDataJSON());
+    return route.fulfill({ json: { access_token: 'next', refresh_token: 'later', token_type: 'bearer', expires_in: 900 } });
+  });
+  const bearers = [];
+  await page.route('**/api/admin/config', (route) => {
+    bearers.push(route.request().headers().authorization);
+    return route.fulfill({ json: { settings: {}, sources: {} } });
+  });
+  kept.tokens.expires = Date.now() + 5_000;
+  process.env.CONSOLE_KEPT = JSON.stringify(kept);
+  try {
+    await open('settings');
+    await expect.poll(() => bearers).toEqual(['Bearer next']);
+  } finally {
+    process.env.CONSOLE_KEPT = JSON.stringify({ ...kept, tokens: { ...kept.tokens, expires: Date.now() + 900_000 } });
+  }
+  expect(asked).toEqual([{ refresh_token: kept.tokens.refresh }]);
+  expect(JSON.parse(await page.evaluate(() => sessionStorage.getItem('hearken.session'))).tokens.refresh).toBe('later');
+});

@@ -1,0 +1,29 @@
+// How the tests of the console run: Debian's Chromium with a recorded voice as its microphone, one worker. See README.md for
+// the variables.
+import { defineConfig } from '@playwright/test';
+
+const server = process.env.HEARKEN_URL ?? 'http://127.0.0.1:9400';
+const wav = process.env.CONSOLE_WAV ?? '';
+export const MOCK_URL = 'http://127.0.0.1:18081';
+const own = process.env.CONSOLE_URL ? [] : [{ command: `node serve.mjs 18080 ${server}`, url: 'http://127.0.0.1:18080/console/', reuseExistingServer: false }];
+
+export default defineConfig({
+  testDir: '.',
+  testMatch: '*.spec.mjs',
+  globalSetup: './log-in-once.mjs',
+  workers: 1,
+  timeout: 60_000,
+  reporter: [['list']],
+  use: {
+    baseURL: process.env.CONSOLE_URL ?? 'http://127.0.0.1:18080',
+    launchOptions: {
+      executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
+      args: [
+        '--no-sandbox', '--use-fake-device-for-media-stream', '--use-fake-ui-for-media-stream',
+        '--autoplay-policy=no-user-gesture-required', ...(wav ? [`--use-file-for-fake-audio-capture=${wav}%noloop`] : []),
+      ],
+    },
+    permissions: ['microphone'],
+  },
+  webServer: [...own, { command: `node serve.mjs 18081 ${server} mock-turns`, url: `${MOCK_URL}/console/`, reuseExistingServer: false }],
+});

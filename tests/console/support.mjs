@@ -1,0 +1,52 @@
+// What all tests share: one log-in for all of them, and pages that notice faults and breaches of the policy.
+import AxeBuilder from '@axe-core/playwright';
+import { test as base, expect, request } from '@playwright/test';
+import { MOCK_URL } from './playwright.config.mjs';
+
+export { expect, MOCK_URL };
+export const PASSWORD = process.env.CONSOLE_PASSWORD ?? '';
+export const TOKEN = process.env.CONSOLE_ADMIN_TOKEN ?? '';
+
+export const test = base.extend({
+  /** Faults of a page: exceptions, errors in the console, breaches of the policy. */
+  faults: async ({ page }, use) => {
+    const faults = [];
+    page.on('pageerror', (error) => faults.push(`exception: ${error.message}`));
+    page.on('console', (message) => {
+      if (message.type() === 'error') faults.push(`console: ${message.text()} ${message.location().url}`);
+    });
+    await page.addInitScript(() => {
+      addEventListener('securitypolicyviolation', (event) => console.error(`policy: ${event.violatedDirective} ${event.blockedURI}`));
+    });
+    await use(faults);
+  },
+
+  /** Opens a screen, logged in. */
+  open: async ({ page, faults, baseURL }, use) => {
+    void faults;
+    await use(async (screen, { language = 'en', theme = 'light', base = baseURL } = {}) => {
+      await page.addInitScript(([session, tongue, colours]) => {
+        sessionStorage.setItem('hearken.session', session);
+        localStorage.setItem('hearken.language', tongue);
+        localStorage.setItem('hearken.theme', colours);
+      }, [process.env.CONSOLE_KEPT, language, theme]);
+      await page.goto(`${base}/console/#/${screen}`);
+      await expect(page.locator('main h1')).toBeVisible();
+    });
+  },
+});
+
+/** Asks the server as the operator. */
+export async function operator(method, path, data) {
+  const api = await request.newContext({ baseURL: process.env.HEARKEN_URL, extraHTTPHeaders: { authorization: `Bearer ${TOKEN}` } });
+  const answer = await api.fetch(path, { method, ...(data ? { data } : {}) });
+  const told = { status: answer.status(), body: await answer.text() };
+  await api.dispose();
+  return told;
+}
+
+/** Expects no fault of accessibility in what the page shows. */
+export async function accessible(page) {
+  const found = await new AxeBuilder({ page }).analyze();
+  expect(found.violations.map((one) => `${one.id}: ${one.nodes.map((node) => node.html).join(' | ')}`)).toEqual([]);
+}

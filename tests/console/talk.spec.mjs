@@ -1,0 +1,151 @@
+// The page as a device against a real server: a typed turn, a spoken turn in each mode, a file as microphone, interrupting,
+// tools of the page, the three framings, and what is left without a secure context. The model of the tests calls the lamp.
+import { expect, operator, test } from './support.mjs';
+
+const wav = process.env.CONSOLE_WAV ?? '';
+const state = (page) => page.locator('.head .badge[role=status]');
+const replies = (page) => page.locator('.device.wrap');
+const words = (page) => page.locator('.you.wrap');
+
+/** Waits until a whole reply was played. */
+async function answered(page, atLeast = 1) {
+  await expect(replies(page).nth(atLeast - 1)).toBeVisible({ timeout: 20_000 });
+  await expect(state(page)).toHaveText(/idle|listens/, { timeout: 30_000 });
+}
+
+/** Counts what the page plays: the loudest sample that reaches the loudspeaker. */
+async function listenToOutput(page) {
+  await page.addInitScript(() => {
+    const connect = AudioNode.prototype.connect;
+    window.loudest = 0;
+    AudioNode.prototype.connect = function (to, ...rest) {
+      if (to instanceof AudioDestinationNode && !(to.context instanceof OfflineAudioContext)) {
+        const meter = to.context.createAnalyser();
+        connect.call(this, meter);
+        const samples = new Float32Array(meter.fftSize);
+        setInterval(() => {
+          meter.getFloatTimeDomainData(samples);
+          window.loudest = Math.max(window.loudest, ...samples.map(Math.abs));
+        }, 20);
+      }
+      return connect.call(this, to, ...rest);
+    };
+  });
+}
+
+test('a typed sentence is answered with words and sound, and the lamp is lit by a tool', async ({ page, open, faults }) => {
+  await listenToOutput(page);
+  await open('talk');
+  await page.getByText('Details and frames').click();
+  await page.getByRole('button', { name: 'Connect', exact: true }).click();
+  await expect(page.locator('.frames pre', { hasText: '"tools":[' })).toBeVisible({ timeout: 15_000 });
+  await page.getByLabel('Write a sentence').fill('Turn on the lamp');
+  await page.getByRole('button', { name: 'Send' }).click();
+  await expect(words(page)).toHaveText(/Turn on the lamp/);
+  await answered(page);
+  await expect(words(page)).toHaveCount(1);
+  await expect(page.locator('.lamp')).toHaveAttribute('data-on', 'true');
+  await expect(page.getByText('Called: self.lamp.turn_on')).toBeVisible();
+  expect(await page.evaluate(() => window.loudest)).toBeGreaterThan(0.02);
+  await page.getByRole('link', { name: 'Live' }).click();
+  const turn = page.locator('article', { hasText: 'Turn on the lamp' }).first();
+  await expect(turn).toContainText('answered');
+  await expect(turn).toContainText(/\d+ % of the wait of/);
+  expect(faults).toEqual([]);
+});
+
+test('a held button sends speech, and the answer is spoken', async ({ page, open, faults }) => {
+  test.skip(!wav, 'CONSOLE_WAV names no recording');
+  await open('talk');
+  const hold = page.getByRole('button', { name: /Hold to talk|Release/ });
+  await hold.hover();
+  await page.mouse.down();
+  await expect(state(page)).toHaveText('listens', { timeout: 15_000 });
+  await expect.poll(() => page.getByRole('meter', { name: 'You' }).evaluate((meter) => meter.value), { intervals: [30] }).toBeGreaterThan(0.3);
+  await page.waitForTimeout(2_000);
+  await page.mouse.up();
+  await answered(page);
+  await expect(words(page).first()).not.toHaveText(/^You: $/);
+  expect(faults).toEqual([]);
+});
+
+test('the space bar holds the button', async ({ page, open, faults }) => {
+  test.skip(!wav, 'CONSOLE_WAV names no recording');
+  await open('talk');
+  await page.keyboard.down('Space');
+  await expect(state(page)).toHaveText('listens', { timeout: 15_000 });
+  await page.waitForTimeout(2_000);
+  await page.keyboard.up('Space');
+  await answered(page);
+  expect(faults).toEqual([]);
+});
+
+for (const mode of ['Automatic', 'Realtime']) {
+  test(`${mode}: the server hears the end of speech by itself`, async ({ page, open, faults }) => {
+    test.skip(!wav, 'CONSOLE_WAV names no recording');
+    await open('talk');
+    await page.getByLabel(mode).check();
+    await page.getByRole('button', { name: 'Begin to listen' }).click();
+    await answered(page);
+    await expect(state(page)).toHaveText('listens', { timeout: 20_000 });
+    await page.getByRole('button', { name: 'End the conversation' }).click();
+    await expect(state(page)).toHaveText('not connected');
+    expect(faults).toEqual([]);
+  });
+}
+
+for (const [mode, framing] of [['Hold to talk', '2'], ['Automatic', '3']]) {
+  test(`a file is spoken in place of the microphone: ${mode}, framing ${framing}`, async ({ page, open, faults }) => {
+    test.skip(!wav, 'CONSOLE_WAV names no recording');
+    await open('talk');
+    await page.getByText('Details and frames').click();
+    await page.getByLabel('Version of the binary frames').selectOption(framing);
+    await page.getByLabel(mode, { exact: true }).check();
+    await page.locator('input[type=file]').setInputFiles(wav);
+    await answered(page);
+    await expect(words(page).first()).toBeVisible();
+    expect(faults).toEqual([]);
+  });
+}
+
+test('a reply is interrupted', async ({ page, open, faults }) => {
+  await open('talk');
+  await page.getByLabel('Write a sentence').fill('Tell me a story');
+  await page.getByRole('button', { name: 'Send' }).click();
+  await expect(state(page)).toHaveText('speaks', { timeout: 20_000 });
+  await expect(replies(page).first()).toBeVisible();
+  await page.getByRole('button', { name: 'Interrupt' }).click();
+  await expect(state(page)).toHaveText('idle', { timeout: 2_000 });
+  expect(faults).toEqual([]);
+});
+
+test('without a secure context, writing works and replies are played as files', async ({ page, open, faults }) => {
+  await listenToOutput(page);
+  await page.addInitScript(() => {
+    Object.defineProperty(window, 'isSecureContext', { value: false });
+    delete window.AudioDecoder;
+    delete window.AudioEncoder;
+    delete window.AudioWorkletNode;
+  });
+  await open('talk');
+  await expect(page.getByText('The browser gives no microphone to this page.')).toBeVisible();
+  await expect(page.getByRole('button', { name: 'Hold to talk (or the space bar)' })).toBeDisabled();
+  await page.getByLabel('Write a sentence').fill('Hello');
+  await page.getByRole('button', { name: 'Send' }).click();
+  await answered(page, 2);
+  await expect.poll(() => page.evaluate(() => window.loudest), { timeout: 15_000 }).toBeGreaterThan(0.02);
+  expect(faults).toEqual([]);
+});
+
+test('an order of the server reaches the page', async ({ page, open, faults }) => {
+  await open('talk');
+  await page.getByRole('button', { name: 'Connect', exact: true }).click();
+  await expect(state(page)).toHaveText('idle', { timeout: 15_000 });
+  const id = await page.evaluate(() => localStorage.getItem('hearken.device_id'));
+  expect((await operator('POST', `/api/devices/${id}/alert`, { status: 'Door', message: 'Somebody rings', emotion: 'surprised' })).status).toBe(202);
+  await expect(page.getByText('Door: Somebody rings')).toBeVisible();
+  await expect(page.getByRole('img', { name: 'surprised' })).toBeVisible();
+  expect((await operator('POST', `/api/devices/${id}/say`, { text: 'Dinner is ready.' })).status).toBe(202);
+  await expect(replies(page).first()).toHaveText(/Dinner is ready/);
+  expect(faults).toEqual([]);
+});

@@ -1,0 +1,1 @@
+class s extends AudioWorkletProcessor{block=new Float32Array(2048);filled=0;process(t){const e=t[0]?.[0];return e&&(this.block.set(e,this.filled),this.filled+=e.length,this.filled>=2048&&(this.port.postMessage(this.block,[this.block.buffer]),this.block=new Float32Array(2048),this.filled=0)),!0}}registerProcessor("hearken-capture",s);

@@ -1,0 +1,46 @@
+// Checks that both languages say the same, as far as a program can tell.
+import { describe, expect, it } from 'vitest';
+import { fill, preferred } from './choose';
+import { en } from './en';
+import { enManage } from './en-manage';
+import { zh } from './zh';
+import { zhManage } from './zh-manage';
+
+const english: Record<string, string> = { ...en, ...enManage };
+const chinese: Record<string, string> = { ...zh, ...zhManage };
+const names = (text: string) => [...text.matchAll(/\{(\w+)\}/g)].map((match) => match[1]).sort();
+
+describe('dictionaries', () => {
+  it('have the same keys, and no key twice', () => {
+    expect(Object.keys(chinese).sort()).toEqual(Object.keys(english).sort());
+    expect(Object.keys(english).length).toBe(Object.keys(en).length + Object.keys(enManage).length);
+  });
+
+  it('have words and the same values in place of names', () => {
+    for (const [key, text] of Object.entries(english)) {
+      expect(chinese[key]?.trim(), key).toBeTruthy();
+      expect(text.trim(), key).toBeTruthy();
+      expect(names(chinese[key] ?? ''), key).toEqual(names(text));
+    }
+  });
+
+  it('are translated: Chinese words hold Chinese characters, except names', () => {
+    const names = ['service.redis'];
+    const bare = Object.entries(chinese).filter(([, text]) => !/\p{Script=Han}/u.test(text)).map(([key]) => key);
+    expect(bare.sort()).toEqual(names);
+    expect(Object.entries(english).filter(([, text]) => /\p{Script=Han}/u.test(text))).toEqual([]);
+  });
+});
+
+describe('choice', () => {
+  it('takes the first language that is known', () => {
+    expect(preferred(['de-DE', 'zh-TW', 'en'])).toBe('zh');
+    expect(preferred(['en-GB', 'zh'])).toBe('en');
+    expect(preferred(['fr'])).toBe('en');
+    expect(preferred([])).toBe('en');
+  });
+
+  it('fills in values, and leaves names that have none', () => {
+    expect(fill('{a} of {b}, {c}', { a: 1, b: 'two' })).toBe('1 of two, {c}');
+  });
+});

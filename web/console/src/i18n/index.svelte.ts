@@ -1,0 +1,42 @@
+// The language of the console: chosen by the browser, then by the person. Not for the words, which are in the dictionaries.
+import { recall, remember } from '../lib/storage';
+import { fill, type Language, LANGUAGES, preferred } from './choose';
+import { en } from './en';
+import { enManage } from './en-manage';
+import { zh } from './zh';
+import { zhManage } from './zh-manage';
+
+export { type Language, LANGUAGES };
+export type Key = keyof typeof en | keyof typeof enManage;
+export type Words = Record<Key, string>;
+
+export const dictionaries: Record<Language, Words> = { en: { ...en, ...enManage }, zh: { ...zh, ...zhManage } };
+
+class LanguageState {
+  now = $state<Language>(LANGUAGES.find((l) => l === recall('language')) ?? preferred(navigator.languages ?? []));
+
+  constructor() {
+    this.apply();
+  }
+
+  choose(language: Language): void {
+    this.now = language;
+    remember('language', language);
+    this.apply();
+  }
+
+  get tag(): string {
+    return this.now === 'zh' ? 'zh-CN' : 'en';
+  }
+
+  private apply(): void {
+    document.documentElement.lang = this.tag;
+  }
+}
+
+export const language = new LanguageState();
+
+/** Returns the words of a key in the language of now. */
+export function t(key: Key, values: Record<string, string | number> = {}): string {
+  return fill(dictionaries[language.now][key], values);
+}

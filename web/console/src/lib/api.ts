@@ -1,0 +1,118 @@
+// Every route of the server that the console uses, with the shape of its answer. Not for credentials or errors.
+import { ApiError } from './errors';
+import { call, read, send, type Sent } from './http';
+import { session } from './session.svelte';
+import type {
+  AdminMetrics, Audit, ChatMessages, ChatSessions, Device, Devices, DeviceTools, MuseumSessions, Ota, Person, PersonDetail,
+  Ready, Settings, SourceReport, ToolResult, ToolServer, ToolServerSettings, Turn,
+} from './types';
+
+const one = (base: string, id: string, rest = '') => `${base}/${encodeURIComponent(id)}${rest}`;
+const query = (of: Record<string, string | number | null | undefined>) => {
+  const set = Object.entries(of).filter(([, value]) => value !== null && value !== undefined && value !== '');
+  const text = new URLSearchParams(set.map(([name, value]) => [name, String(value)])).toString();
+  return text ? `?${text}` : '';
+};
+
+/** Answers 503 with the same shape while the server is not ready. */
+export async function readyz(signal?: AbortSignal): Promise<Ready> {
+  const response = await send('/readyz', signal ? { signal } : {});
+  return (await response.json()) as Ready;
+}
+
+export const healthz = async () => (await (await send('/healthz')).json()) as { version: string };
+
+export const metricsText = () => session.call<string>('open', '/metrics');
+
+export const admin = {
+  metrics: () => session.call<AdminMetrics>('admin', '/api/admin/metrics'),
+  config: () => session.call<Settings>('admin', '/api/admin/config'),
+  change: (body: Record<string, unknown>) =>
+    session.call<Settings>('admin', '/api/admin/config', { method: 'PATCH', body }),
+  sessions: (offset: number, limit = 50) =>
+    session.call<MuseumSessions>('admin', `/api/admin/sessions${query({ offset, limit })}`),
+  endSession: (id: string) => session.call<void>('admin', one('/api/admin/sessions', id), { method: 'DELETE' }),
+  audit: (before: number | null, limit = 50) =>
+    session.call<Audit>('admin', `/api/admin/audit${query({ before, limit })}`),
+};
+
+export const devices = {
+  list: (after = '', limit = 100) => session.call<Devices>('operator', `/api/devices${query({ after, limit })}`),
+  get: (id: string) => session.call<Device>('operator', one('/api/devices', id)),
+  bind: (code: string, name: string) => {
+    const body = name ? { code, name } : { code };
+    return session.call<Device>('operator', '/api/devices/bind', { method: 'POST', body });
+  },
+  change: (id: string, body: Partial<Pick<Device, 'name' | 'agent' | 'system_prompt'>>) =>
+    session.call<Device>('operator', one('/api/devices', id), { method: 'PATCH', body }),
+  forget: (id: string) => session.call<void>('operator', one('/api/devices', id), { method: 'DELETE' }),
+  order: (id: string, order: 'say' | 'alert' | 'custom' | 'reboot' | 'close', body: object = {}) =>
+    session.call<unknown>('operator', one('/api/devices', id, `/${order}`), { method: 'POST', body }),
+  tools: (id: string) => session.call<DeviceTools>('operator', one('/api/devices', id, '/tools')),
+  switchOff: (id: string, off: string[]) =>
+    session.call<DeviceTools>('operator', one('/api/devices', id, '/tools'), { method: 'PUT', body: { off } }),
+};
+
+export const persons = {
+  list: async () => (await session.call<{ persons: Person[] }>('operator', '/api/persons')).persons,
+  get: (id: string) => session.call<PersonDetail>('operator', one('/api/persons', id)),
+  enrol: (name: string, recordings: string[]) =>
+    session.call<Person>('operator', '/api/persons', { method: 'POST', body: { name, recordings } }),
+  rename: (id: string, name: string) =>
+    session.call<Person>('operator', one('/api/persons', id), { method: 'PATCH', body: { name } }),
+  forget: (id: string) => session.call<void>('operator', one('/api/persons', id, '/memories'), { method: 'DELETE' }),
+  remove: (id: string) => session.call<void>('operator', one('/api/persons', id), { method: 'DELETE' }),
+};
+
+export const tools = {
+  list: async (agent = '') =>
+    (await session.call<{ sources: SourceReport[] }>('operator', `/api/tools${query({ agent })}`)).sources,
+  call: (source: string, tool: string, args: object, agent = '') =>
+    session.call<ToolResult>('operator', '/api/tools/call', {
+      method: 'POST', body: { source, tool, arguments: args, ...(agent ? { agent } : {}) },
+    }),
+  accept: (source: string, tool: string | null, agent = '') =>
+    session.call<{ accepted: number }>('operator', '/api/tools/accept', {
+      method: 'POST', body: { source, ...(tool ? { tool } : {}), ...(agent ? { agent } : {}) },
+    }),
+  servers: async () => (await session.call<{ servers: ToolServer[] }>('operator', '/api/tools/servers')).servers,
+  add: (body: ToolServerSettings) => session.call<ToolServer>('operator', '/api/tools/servers', { method: 'POST', body }),
+  remove: (name: string) => session.call<void>('operator', one('/api/tools/servers', name), { method: 'DELETE' }),
+  enable: (name: string, enabled: boolean) =>
+    session.call<ToolServer>('operator', one('/api/tools/servers', name, '/enabled'), { method: 'PUT', body: { enabled } }),
+};
+
+export const chats = {
+  list: (status: string, offset: number, limit = 20) =>
+    session.call<ChatSessions>('open', `/api/sessions${query({ status, offset, limit })}`),
+  messages: (id: string, before: number | null) =>
+    session.call<ChatMessages>('open', one('/api/sessions', id, `/messages${query({ before, limit: 50 })}`)),
+  remove: (id: string) => session.call<unknown>('open', one('/api/sessions', id), { method: 'DELETE' }),
+  archive: (id: string) => session.call<unknown>('open', one('/api/sessions', id, '/archive'), { method: 'POST' }),
+  restore: (id: string) => session.call<unknown>('open', one('/api/sessions', id, '/restore'), { method: 'POST' }),
+};
+
+/** Sends a request about turns with whichever credential opens them. */
+async function sendTurns(path: string, sent: Sent = {}): Promise<Response> {
+  for (const door of ['operator', 'admin'] as const) {
+    if (!session.opens(door)) continue;
+    try {
+      return await session.send(door, path, sent, true);
+    } catch (error) {
+      if (!(error instanceof ApiError && error.code === 'LOCKED')) throw error;
+    }
+  }
+  throw new ApiError(401, 'LOCKED', '');
+}
+
+export const turns = {
+  list: async (limit = 50) => (await read<{ turns: Turn[] }>(await sendTurns(`/api/turns${query({ limit })}`))).turns,
+  live: (signal: AbortSignal) => sendTurns('/api/turns/live', { signal, headers: { Accept: 'text/event-stream' } }),
+};
+
+/** Asks for the settings of a device, as firmware does when it boots. */
+export function boot(deviceId: string, clientId: string): Promise<Ota> {
+  const headers = { 'Device-Id': deviceId, 'Client-Id': clientId };
+  const body = { application: { version: '1.0.0' }, board: { type: 'hearken-console' }, chip_model_name: 'browser' };
+  return call<Ota>('/xiaozhi/ota/', { method: 'POST', headers, body });
+}

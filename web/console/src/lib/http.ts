@@ -1,0 +1,50 @@
+// One request to the server, without credentials of its own. Not for who is logged in: that is in session.svelte.ts.
+import { ApiError, refusalOf } from './errors';
+
+export interface Sent {
+  method?: string;
+  body?: unknown;
+  headers?: Record<string, string>;
+  bearer?: string | null;
+  signal?: AbortSignal;
+}
+
+/** Sends a request and returns the response, whatever its status. */
+export async function send(path: string, sent: Sent = {}): Promise<Response> {
+  const headers = new Headers(sent.headers);
+  if (sent.bearer) headers.set('Authorization', `Bearer ${sent.bearer}`);
+  const init: RequestInit = { method: sent.method ?? 'GET', headers, cache: 'no-store', credentials: 'omit' };
+  if (sent.signal) init.signal = sent.signal;
+  if (sent.body !== undefined) {
+    headers.set('Content-Type', 'application/json');
+    init.body = JSON.stringify(sent.body);
+  }
+  try {
+    return await fetch(path, init);
+  } catch (error) {
+    if (sent.signal?.aborted) throw error;
+    throw new ApiError(0, 'OFFLINE', error instanceof Error ? error.message : String(error));
+  }
+}
+
+/** Reads a response: its JSON, its text, or nothing. Throws an `ApiError` unless the status is 2xx. */
+export async function read<T>(response: Response): Promise<T> {
+  const text = await response.text();
+  const isJson = response.headers.get('content-type')?.includes('json') ?? false;
+  const body: unknown = isJson ? parsed(text) : text;
+  if (!response.ok) throw refusalOf(response.status, body, response.headers.get('retry-after'));
+  return body as T;
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+/** Sends a request and reads a 2xx response. */
+export async function call<T>(path: string, sent: Sent = {}): Promise<T> {
+  return read<T>(await send(path, sent));
+}

@@ -1,0 +1,101 @@
+// Checks what the console reads out of answers and forms.
+import { describe, expect, it } from 'vitest';
+import { keysNamed, refusalOf, remedyOf, ApiError } from './errors';
+import { ago, bytes, duration, metric } from './format';
+import { argumentsOf, FieldError, fieldsOf } from './schema';
+import { changesOf, typedOf } from './settings';
+import { base64, wavOf } from './wav';
+
+describe('errors', () => {
+  it('are read from both forms of refusals', () => {
+    expect(refusalOf(409, { error: { code: 'CONFLICT', message: 'm' } }, null)).toMatchObject({ status: 409, code: 'CONFLICT', message: 'm' });
+    expect(refusalOf(422, { code: 422, msg: 'a', detail: 'b' }, '5')).toMatchObject({ code: 'HTTP_422', message: 'b', retryAfter: 5 });
+    expect(refusalOf(500, null, 'x')).toMatchObject({ message: 'HTTP 500', retryAfter: null });
+  });
+
+  it('have a remedy', () => {
+    expect(remedyOf(new ApiError(404, 'SESSION_NOT_FOUND', ''))).toBe('NOT_FOUND');
+    expect(remedyOf(new ApiError(400, 'INVALID_REQUEST', ''))).toBe('BAD_REQUEST');
+    expect(remedyOf(new ApiError(409, 'NOT_CONNECTED', ''))).toBe('NOT_CONNECTED');
+    expect(remedyOf(new Error('x'))).toBe('INTERNAL_ERROR');
+  });
+
+  it('name the settings that they are about', () => {
+    expect(keysNamed('the request cannot be read: `llm.temperature` is 9: use 0 to 2, see `chat.max_tokens`')).toEqual(['llm.temperature', 'chat.max_tokens']);
+  });
+});
+
+describe('format', () => {
+  it('tells times and sizes', () => {
+    expect([840.4, 1_250, 12_345, 125_000].map(duration)).toEqual(['840 ms', '1.25 s', '12.3 s', '2 min 5 s']);
+    expect([12, 2_048, 3_670_016].map(bytes)).toEqual(['12 B', '2.0 KiB', '3.5 MiB']);
+    expect(ago('2030-01-01T00:00:00Z', Date.parse('2030-01-01T02:30:00Z'), 'en')).toBe('2 hours ago');
+    expect(ago(null, 0, 'en')).toBe('–');
+  });
+
+  it('sums a metric by its labels, and no other whose name begins alike', () => {
+    const text = '# HELP x\nt_total{end="a",b="1"} 2\nt_total{end="b"} 3\nt_total_more 9\nplain 4.5\n';
+    expect(metric(text, 't_total')).toBe(5);
+    expect(metric(text, 't_total', 'end="a"')).toBe(2);
+    expect(metric(text, 'plain')).toBe(4.5);
+    expect(metric(text, 'none')).toBe(0);
+  });
+});
+
+describe('forms of tools', () => {
+  const fields = fieldsOf({
+    type: 'object', required: ['count', 'city'],
+    properties: {
+      note: { type: 'string' }, count: { type: 'integer' }, city: { type: 'string', description: 'c' }, loud: { type: 'boolean' },
+      kind: { enum: [1, 'two'] }, more: { type: 'array' }, maybe: { type: ['number', 'null'] },
+    },
+  });
+
+  it('have required fields first and a kind for each type', () => {
+    expect(fields.map((field) => `${field.name}:${field.kind}`)).toEqual(['count:integer', 'city:text', 'note:text', 'loud:boolean', 'kind:choice', 'more:json', 'maybe:number']);
+    expect(fieldsOf({})).toEqual([]);
+  });
+
+  it('give arguments of the right type and leave out what is empty', () => {
+    expect(argumentsOf(fields, { count: '3', city: '', kind: '1', more: '[1]', maybe: '2.5', loud: 'true' })).toEqual({ count: 3, city: '', kind: 1, more: [1], maybe: 2.5, loud: true });
+  });
+
+  it('refuse what does not fit', () => {
+    const reason = (typed: Record<string, string>) => {
+      try {
+        argumentsOf(fields, typed);
+      } catch (error) {
+        return error instanceof FieldError ? `${error.field} ${error.reason}` : 'other';
+      }
+      return 'none';
+    };
+    expect(reason({ city: 'x' })).toBe('count missing');
+    expect(reason({ count: '1.5' })).toBe('count number');
+    expect(reason({ count: '1', more: '{' })).toBe('more json');
+  });
+});
+
+describe('settings', () => {
+  const settings = { llm: { model: 'm', temperature: 0.7 }, log: { level: 'info' } };
+
+  it('are sent only if they differ, in the type of the old value', () => {
+    const typed = typedOf(settings);
+    expect(changesOf(settings, typed)).toEqual({});
+    expect(changesOf(settings, { ...typed, 'llm.temperature': '0.5', 'log.level': 'debug' })).toEqual({ 'llm.temperature': 0.5, 'log.level': 'debug' });
+    expect(changesOf(settings, { ...typed, 'llm.temperature': 'warm' })).toEqual({ 'llm.temperature': 'warm' });
+  });
+});
+
+describe('WAV', () => {
+  it('has a header and 16 bits a sample', () => {
+    const file = wavOf(Float32Array.of(0, 1, -1), 16_000);
+    expect(file.length).toBe(50);
+    expect(new TextDecoder('latin1').decode(file.subarray(0, 12))).toBe('RIFF*\0\0\0WAVE');
+    expect([...file.subarray(44)]).toEqual([0, 0, 255, 127, 1, 128]);
+    expect(base64(bytesOf('hi'))).toBe('aGk=');
+  });
+});
+
+function bytesOf(text: string): Uint8Array {
+  return new TextEncoder().encode(text);
+}

@@ -1,0 +1,170 @@
+// Who is logged in. Two credentials exist: the access token of a log-in opens `/api/admin`, the admin token opens
+// devices, tools and people. Both are kept until this tab closes. Not for the log-in form.
+import { ApiError } from './errors';
+import { call, read, send, type Sent } from './http';
+import { recallSession, rememberSession } from './storage';
+
+/** Routes by what they ask for: `/api/admin`, the administrator's other routes, or nothing that must be shown. */
+export type Door = 'admin' | 'operator' | 'open';
+
+interface Pair { access_token: string; refresh_token: string; expires_in: number }
+interface Tokens { access: string; refresh: string; expires: number }
+/** Credential of the operator's routes: the access token, where the server takes it, or the admin token. */
+type Operator = { kind: 'access' } | { kind: 'token'; token: string };
+interface Kept { tokens: Tokens | null; operator: Operator | null }
+interface Passed { old: string; tokens: Tokens }
+
+/** An access token is exchanged this long before it ends, in milliseconds. */
+const EARLY = 60_000;
+const NAME = 'session';
+
+class Session {
+  tokens = $state<Tokens | null>(null);
+  operator = $state<Operator | null>(null);
+  /** True if the last session ended by itself, not by logging out. */
+  ended = $state(false);
+  private refreshing: Promise<boolean> | null = null;
+  private timer: ReturnType<typeof setTimeout> | undefined;
+  private tabs = typeof BroadcastChannel === 'undefined' ? null : new BroadcastChannel('hearken.session');
+
+  constructor() {
+    this.restore();
+    // A duplicated tab holds the same refresh token, which may be used once only.
+    this.tabs?.addEventListener('message', (event: MessageEvent<Passed>) => {
+      if (this.tokens && event.data.old === this.tokens.refresh) this.keep(event.data.tokens);
+    });
+  }
+
+  get isIn(): boolean {
+    return this.tokens !== null || this.operator !== null;
+  }
+
+  /** Logs in with the administrator's password or the admin token. */
+  async logIn(secret: string): Promise<void> {
+    const tokens = await passwordLogIn(secret);
+    const operator = await operatorBy(tokens, secret);
+    if (!tokens && !operator) throw new ApiError(401, 'UNAUTHORIZED', '');
+    this.ended = false;
+    this.operator = operator;
+    this.keep(tokens);
+  }
+
+  /** Adds the other credential: the admin token after a log-in by password, or the other way round. */
+  async unlock(secret: string): Promise<void> {
+    const tokens = this.tokens ?? (await passwordLogIn(secret));
+    const operator = this.operator ?? (await operatorBy(null, secret));
+    if ((tokens !== null) === (this.tokens !== null) && (operator !== null) === (this.operator !== null)) {
+      throw new ApiError(401, 'UNAUTHORIZED', '');
+    }
+    this.operator = operator;
+    this.keep(tokens);
+  }
+
+  async logOut(): Promise<void> {
+    const access = this.tokens?.access;
+    this.end(false);
+    // The tokens are forgotten here, whatever the server answers.
+    if (access) await send('/api/admin/logout', { method: 'POST', bearer: access }).catch(() => undefined);
+  }
+
+  end(byItself: boolean): void {
+    if (!this.isIn) return;
+    this.ended = byItself;
+    this.operator = null;
+    this.keep(null);
+  }
+
+  /** Returns true if routes behind this door can be asked. */
+  opens(door: Door): boolean {
+    return door === 'open' || (door === 'admin' ? this.tokens !== null : this.operator !== null);
+  }
+
+  /** Sends a request with the credential of its door, and reads the answer. */
+  async call<T>(door: Door, path: string, sent: Sent = {}): Promise<T> {
+    return read<T>(await this.send(door, path, sent));
+  }
+
+  /**
+   * Sends a request with the credential of its door. Refreshes the token where that helps. A refusal ends the session,
+   * unless the door is only being tried.
+   */
+  async send(door: Door, path: string, sent: Sent = {}, tries = false): Promise<Response> {
+    if (!this.opens(door)) throw new ApiError(401, 'LOCKED', '');
+    const usesAccess = door === 'admin' || this.operator?.kind === 'access';
+    if (usesAccess && this.tokens && this.tokens.expires - Date.now() < EARLY / 2) await this.refresh();
+    const first = await send(path, { ...sent, bearer: this.bearer(door) });
+    if (first.status !== 401) return first;
+    if (usesAccess && (await this.refresh())) {
+      const second = await send(path, { ...sent, bearer: this.bearer(door) });
+      if (second.status !== 401) return second;
+    }
+    if (tries || (door === 'open' && this.operator === null)) throw new ApiError(401, 'LOCKED', '');
+    this.end(true);
+    throw new ApiError(401, 'UNAUTHORIZED', '');
+  }
+
+  private bearer(door: Door): string | null {
+    if (door !== 'admin' && this.operator?.kind === 'token') return this.operator.token;
+    return door === 'admin' || this.operator?.kind === 'access' ? (this.tokens?.access ?? null) : null;
+  }
+
+  private refresh(): Promise<boolean> {
+    this.refreshing ??= this.exchange().finally(() => (this.refreshing = null));
+    return this.refreshing;
+  }
+
+  private async exchange(): Promise<boolean> {
+    const old = this.tokens?.refresh;
+    if (!old) return false;
+    try {
+      const body = { refresh_token: old };
+      const tokens = tokensOf(await call<Pair>('/api/admin/refresh', { method: 'POST', body }));
+      // Another tab may have passed on the next pair while this one waited.
+      if (this.tokens?.refresh === old) this.keep(tokens);
+      this.tabs?.postMessage({ old, tokens: { ...tokens } } satisfies Passed);
+      return true;
+    } catch (error) {
+      if (error instanceof ApiError && error.status === 401) this.end(true);
+      return false;
+    }
+  }
+
+  private keep(tokens: Tokens | null): void {
+    this.tokens = tokens;
+    const kept: Kept = { tokens, operator: $state.snapshot(this.operator) };
+    rememberSession(NAME, this.isIn ? JSON.stringify(kept) : null);
+    clearTimeout(this.timer);
+    if (tokens) this.timer = setTimeout(() => void this.refresh(), Math.max(1_000, tokens.expires - Date.now() - EARLY));
+  }
+
+  private restore(): void {
+    try {
+      const kept = JSON.parse(recallSession(NAME) ?? 'null') as Kept | null;
+      if (!kept) return;
+      this.operator = kept.operator;
+      this.keep(kept.tokens);
+    } catch {
+      rememberSession(NAME, null);
+    }
+  }
+}
+
+function tokensOf(pair: Pair): Tokens {
+  return { access: pair.access_token, refresh: pair.refresh_token, expires: Date.now() + pair.expires_in * 1_000 };
+}
+
+/** Returns the tokens of a log-in; null if the password is wrong or this server has no administrator. */
+async function passwordLogIn(password: string): Promise<Tokens | null> {
+  const response = await send('/api/admin/login', { method: 'POST', body: { username: 'admin', password } });
+  if (response.status === 401 || response.status === 404) return null;
+  return tokensOf(await read<Pair>(response));
+}
+
+/** Returns the first of these credentials that opens the operator's routes. */
+async function operatorBy(tokens: Tokens | null, secret: string): Promise<Operator | null> {
+  const opens = async (bearer: string) => (await send('/api/devices?limit=1', { bearer })).status !== 401;
+  if (tokens && (await opens(tokens.access))) return { kind: 'access' };
+  return (await opens(secret)) ? { kind: 'token', token: secret } : null;
+}
+
+export const session = new Session();

@@ -1,0 +1,30 @@
+// Settings as text that is typed, and back as the values that have changed. Not for which settings there are.
+
+type Sections = Record<string, Record<string, unknown>>;
+
+/** Returns the text of every setting, by its key. */
+export function typedOf(settings: Sections): Record<string, string> {
+  const all: Record<string, string> = {};
+  for (const [section, fields] of Object.entries(settings)) {
+    for (const [field, value] of Object.entries(fields)) all[`${section}.${field}`] = textOf(value);
+  }
+  return all;
+}
+
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
+/** Returns what differs, each value in the type of the old one. A number that is none is sent as text: the server says why not. */
+export function changesOf(settings: Sections, typed: Record<string, string>): Record<string, unknown> {
+  const changes: Record<string, unknown> = {};
+  for (const [section, fields] of Object.entries(settings)) {
+    for (const [field, value] of Object.entries(fields)) {
+      const key = `${section}.${field}`;
+      const text = typed[key];
+      if (text === undefined || text === textOf(value)) continue;
+      changes[key] = typeof value === 'number' && text.trim() !== '' && Number.isFinite(Number(text)) ? Number(text) : text;
+    }
+  }
+  return changes;
+}

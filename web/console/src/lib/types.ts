@@ -1,0 +1,89 @@
+// Shapes of the server's answers, as src/http writes them. Not for what the screens make of them.
+
+export type ServiceState = 'ready' | 'degraded' | 'down';
+export interface Ready {
+  status: 'ready' | 'degraded' | 'down' | 'starting' | 'stopping';
+  dependencies: Record<string, ServiceState>;
+  engines?: Record<string, unknown>;
+}
+
+export interface Took { max: number; mean: number; p50: number; p90: number; p99: number }
+export interface AdminMetrics {
+  devices: number;
+  text_clients: number;
+  museum_sessions: number;
+  http?: { requests: number; errors: number; refusals: number; error_rate: number; took_ms: Took };
+  llm?: Record<string, unknown>;
+}
+
+export interface Settings {
+  settings: Record<string, Record<string, unknown>>;
+  sources: Record<string, 'environment' | 'run_time' | 'configuration'>;
+}
+
+export interface MuseumSession {
+  id: string; kind: string; functions: number; messages: number; requests: number;
+  created_at: string; last_used_at: string; expires_at: string; client_metadata: unknown;
+}
+export interface MuseumSessions { sessions: MuseumSession[]; total: number; offset: number; limit: number }
+export interface AuditEntry { number: number; at: string; who: string; what: string; details: Record<string, unknown> }
+export interface Audit { entries: AuditEntry[]; next: number | null }
+
+export interface Device {
+  device_id: string; name: string; board: string; chip: string; serial_number: string; firmware_version: string;
+  first_seen: string | null; last_seen: string | null; bound: boolean; agent: string; system_prompt: string;
+  connected: boolean; session_id: string | null;
+}
+export interface Devices { devices: Device[]; next: string | null }
+export interface DeviceTools {
+  device_id: string; agent: string; off: string[]; sources: { name: string; kind: string; on: boolean }[];
+}
+
+export interface Person { id: string; name: string; recordings: number; facts: string[] }
+export interface PersonDetail extends Person { exchanges: { said: string; answered: string }[] }
+
+export interface Tool { name: string; description: string; parameters: JsonSchema; destructive: boolean; changed: boolean }
+export interface SourceReport {
+  name: string; kind: string; origin: 'configuration' | 'api' | 'endpoint' | 'builtin'; devices: string[];
+  state: 'connecting' | 'ready' | 'failed' | 'disabled'; reason?: string; protocol: string; connections: number;
+  usage: { calls: number; bytes_sent: number; bytes_received: number; seconds: number } | null; tools: Tool[];
+}
+export interface ToolServer extends SourceReport { enabled: boolean; settings: Record<string, unknown> }
+export interface ToolServerSettings {
+  name: string; protocol?: 'mcp' | 'litemcp'; url?: string; command?: string; args?: string[]; bearer?: string;
+  devices?: string[]; timeout_ms?: number;
+}
+export type ToolContent = { type: 'text'; text: string } | { type: 'image'; mime_type: string; base64: string };
+export interface ToolResult { failed: boolean; content: ToolContent[] }
+
+export interface JsonSchema {
+  type?: string | string[]; title?: string; description?: string; properties?: Record<string, JsonSchema>; required?: string[];
+  enum?: unknown[]; items?: JsonSchema; default?: unknown; minimum?: number; maximum?: number; format?: string;
+}
+
+export interface ChatSession {
+  id: string; name: string; creator_id: string; status: 'active' | 'archived' | 'deleted'; players: string[];
+  message_count: number; created_at: string; updated_at: string; last_access_at: string;
+}
+export interface ChatSessions { sessions: ChatSession[]; total: number }
+export interface ChatMessage {
+  role: 'system' | 'user' | 'assistant' | 'tool'; content: string; player_id?: string; timestamp: string;
+  tool_calls?: { function: { name: string; arguments: string } }[];
+}
+export interface ChatMessages { messages: ChatMessage[]; total: number; first: number | null }
+
+export interface Span { name: string; detail: string | null; start_ms: number; end_ms: number | null }
+export interface Mark { name: string; at_ms: number }
+export interface Turn {
+  id: string; trace_id: string | null; kind: 'voice' | 'text' | 'chat'; client: string; began: string;
+  state: 'listening' | 'thinking' | 'speaking' | 'ended';
+  outcome: 'answered' | 'interrupted' | 'silent' | 'failed' | 'refused' | null;
+  heard: string | null; said: string | null; wait_ms: number | null; spans: Span[]; events: Mark[];
+}
+
+export interface Ota {
+  websocket?: { url: string; token?: string; version?: number };
+  firmware?: { version: string; url: string };
+  activation?: { code: string; message: string; challenge: string; timeout_ms: number };
+  server_time?: { timestamp: number; timezone_offset: number };
+}

@@ -48,16 +48,16 @@ use self::devices::build_devices;
 use self::frontends::{build_chats, build_text_clients, frontends};
 use self::models::Models;
 use self::own_address::upload_url;
-use crate::config::{Config, ProcessEnv, env};
+use crate::config::{Config, ProcessEnv, TlsConfig, env};
 use crate::engines;
 use crate::http::{
     self, Admin, Chats, Dependencies, DeviceEndpoint, Health, MuseumClients, Persons, TextClients,
     ToolsApi,
 };
 use crate::liveness::Liveness;
-use crate::telemetry;
 use crate::tls::Certificate;
 use crate::trace_export::TraceExporter;
+use crate::{self_signed, telemetry};
 
 /// Maximum number of concurrent requests with side effects.
 const MAX_TASKS: u32 = 4_096;
@@ -139,7 +139,7 @@ pub fn start(
     let devices = build_devices(&shared, ports, pool.clone(), Arc::clone(&store) as _)?;
     join_cluster(cluster, &devices, &tooling.sources);
     let services = build_services(&shared, &store, &devices)?;
-    let certificate = Certificate::load(&config.tls)?;
+    let certificate = Certificate::load(&certificate_files(config)?)?;
     let supervisor = Supervisor::start(engines, &process);
     let (states, chats) = (supervisor.states().clone(), services.chats.service.clone());
     let govern = devices.pipeline.admission().clone().govern(cpu_time, move || pool.busy());
@@ -220,6 +220,16 @@ fn join_cluster(cluster: &Cluster, device_endpoint: &DeviceEndpoint, tools: &Sou
         Arc::new(tools.endpoint().clone()),
         http::order_handler(device_registry.clone()),
     );
+}
+
+/// Returns the files of the certificate; makes them where the server is to sign its own.
+fn certificate_files(config: &Config) -> anyhow::Result<TlsConfig> {
+    if config.tls.has_certificate() || !config.tls.self_signed {
+        return Ok(config.tls.clone());
+    }
+    let configured = config.http.host_names.iter().filter(|name| *name != "*").cloned();
+    let names = self_signed::names(&configured.collect::<Vec<_>>(), own_address::own_ip());
+    self_signed::ensure(&config.server.data_dir, &names).context("`tls.self_signed`")
 }
 
 /// Returns the people whose voices are known. Without a model of voices nobody is recognised.

@@ -13,6 +13,7 @@ pub mod liveness;
 pub mod museum;
 pub mod open_files;
 pub mod recorder;
+mod self_signed;
 pub mod service_manager;
 pub mod shutdown;
 pub mod telemetry;

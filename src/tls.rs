@@ -77,7 +77,7 @@ impl Certificate {
     /// # Errors
     /// See [`TlsError`].
     pub fn load(config: &TlsConfig) -> Result<Option<Arc<Self>>, TlsError> {
-        if !config.is_on() {
+        if !config.has_certificate() {
             return Ok(None);
         }
         let seen = Mutex::new(stamps(config));
@@ -189,7 +189,7 @@ mod tests {
         let key = folder.join(format!("{name}.key"));
         std::fs::write(&certificate, pair.cert.pem()).unwrap();
         std::fs::write(&key, pair.signing_key.serialize_pem()).unwrap();
-        TlsConfig { certificate, key }
+        TlsConfig { certificate, key, ..TlsConfig::default() }
     }
 
     #[test]
@@ -199,7 +199,11 @@ mod tests {
         assert!(Certificate::load(&TlsConfig::default()).unwrap().is_none());
         assert!(Certificate::load(&one).unwrap().is_some());
         let told = |certificate: &Path, key: &Path| {
-            let files = TlsConfig { certificate: certificate.to_owned(), key: key.to_owned() };
+            let files = TlsConfig {
+                certificate: certificate.to_owned(),
+                key: key.to_owned(),
+                ..TlsConfig::default()
+            };
             Certificate::load(&files).unwrap_err().to_string()
         };
         let none = folder.path().join("none");

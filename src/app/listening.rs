@@ -67,20 +67,16 @@ pub(super) fn listen(
         .workers(threads(config).0)
         .disable_signals()
         .shutdown_timeout(config.server.shutdown_timeout_ms.div_ceil(1_000));
-    let (host, port) = (config.server.host.as_str(), config.server.port);
-    let taken =
-        || format!("cannot listen on {host}:{port}: is another server running? (CLOUD_PORT)");
-    let listeners = bind(host, port).with_context(taken)?;
-    let first = listeners.first().context("there is no address to listen on")?.local_addr()?;
-    for listener in listeners {
+    let (listeners, first) = listeners(config)?;
+    for (listener, secure) in listeners {
         let http = Http {
             address: listener.local_addr()?,
-            secure: tls.is_some(),
+            secure,
             next_request: config.http.next_request,
             stopping: server.graceful_shutdown_signal(),
         };
         let (app, connections, name) = (app.clone(), connections.clone(), http.address.to_string());
-        server = match tls.clone() {
+        server = match tls.clone().filter(|_| secure) {
             None => server.listen(name, listener, move || {
                 let service = http.clone().service(app(), plain);
                 connections.clone().limit(service.tcp())
@@ -90,10 +86,28 @@ pub(super) fn listen(
                 let handshake = TlsAcceptorConfig::default().handshake_timeout(TLS_HANDSHAKE);
                 connections.clone().limit(service.rustls_0_23_with_config(tls.clone(), handshake))
             }),
-        }
-        .with_context(taken)?;
+        }?;
     }
     Ok((server.run(), first, liveness))
+}
+
+/// Returns the listeners, each with whether it speaks TLS, and the address of the server's port.
+fn listeners(config: &Config) -> anyhow::Result<(Vec<(TcpListener, bool)>, SocketAddr)> {
+    let host = config.server.host.as_str();
+    let on = |port: u16, key: &str| {
+        bind(host, port).with_context(|| {
+            format!("cannot listen on {host}:{port}: is another server running? (`{key}`)")
+        })
+    };
+    let usual = on(config.server.port, "server.port, CLOUD_PORT")?;
+    let first = usual.first().context("there is no address to listen on")?.local_addr()?;
+    let secure = config.tls.is_on();
+    let mut listeners: Vec<_> = usual.into_iter().map(|listener| (listener, secure)).collect();
+    if let Some(port) = config.tls.own_port() {
+        listeners.extend(on(port, "tls.port")?.into_iter().map(|listener| (listener, true)));
+        tracing::info!(port, "listening for HTTPS");
+    }
+    Ok((listeners, first))
 }
 
 /// Returns a listener for each address of a host.

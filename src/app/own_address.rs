@@ -29,7 +29,7 @@ pub(super) fn upload_url(config: &Config, address: SocketAddr) -> anyhow::Result
 }
 
 /// Returns the address from which this machine would reach others. Sends no packet.
-fn own_ip() -> IpAddr {
+pub(super) fn own_ip() -> IpAddr {
     let asked = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
         // An address for documentation (RFC 5737): any foreign address works.
         socket.connect("192.0.2.1:9")?;

@@ -13,7 +13,7 @@ use crate::{app, engines, service_manager, shutdown, telemetry};
 #[command(
     after_help = "Examples:\n  hearken serve\n  hearken serve --config /etc/hearken/config.toml\n  \
     LLM_BASE_URL=https://api.example.com/v1 LLM_API_KEY=sk-... hearken serve\n  \
-    hearken serve --record sessions/"
+    hearken serve --record sessions/\n  hearken serve --tls self-signed"
 )]
 pub struct Args {
     /// Configuration file [default: config.toml here, if it exists]
@@ -22,9 +22,19 @@ pub struct Args {
     /// Record every session into this folder
     #[arg(long, value_name = "DIR")]
     pub record: Option<PathBuf>,
+    /// Serve HTTPS too, with a certificate that the server makes: at port 9443, or `tls.port`
+    #[arg(long, value_name = "KIND")]
+    pub tls: Option<TlsKind>,
     /// Print the whole configuration with secrets masked, and exit
     #[arg(long)]
     pub check_config: bool,
+}
+
+/// Certificate for HTTPS.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub enum TlsKind {
+    /// Made and signed by the server itself, and kept in the data folder
+    SelfSigned,
 }
 
 /// Serves until a signal.
@@ -35,6 +45,9 @@ pub async fn run(args: Args, env: &dyn EnvVars) -> anyhow::Result<()> {
     let mut config = super::configuration(args.config.as_deref(), env)?;
     if let Some(dir) = args.record {
         config.server.record_dir = dir;
+    }
+    if let Some(TlsKind::SelfSigned) = args.tls {
+        config.tls.self_signed = true;
     }
     if args.check_config {
         return super::print(&config::masked(&config));

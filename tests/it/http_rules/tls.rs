@@ -84,7 +84,11 @@ impl Pairs {
     }
 
     async fn start_with(&self, vendors: &Vendors, tweak: impl FnOnce(&mut Config)) -> TestServer {
-        let tls = TlsConfig { certificate: self.file("cert.pem"), key: self.file("key.pem") };
+        let tls = TlsConfig {
+            certificate: self.file("cert.pem"),
+            key: self.file("key.pem"),
+            ..TlsConfig::default()
+        };
         TestServer::start(vendors, |config| {
             config.tls = tls;
             // So that devices are told where pictures go.
@@ -205,5 +209,30 @@ async fn who_does_not_end_a_handshake_is_counted_too() {
         (answer.status() == 200).then_some(())
     })
     .await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_certificate_of_its_own_serves_browsers_beside_the_plain_port() {
+    hearken_base::tls::choose_provider();
+    let (port, mut folder) = (hearken_test_support::free_port(), PathBuf::new());
+    let vendors = Vendors::start().await;
+    let server = TestServer::start(&vendors, |config: &mut Config| {
+        (config.tls.self_signed, config.tls.port) = (true, port);
+        folder.clone_from(&config.server.data_dir);
+    })
+    .await;
+    let pem = std::fs::read(folder.join("tls_certificate.pem")).unwrap();
+    let root = reqwest::Certificate::from_pem(&pem).unwrap();
+    let browser = Client::builder().tls_certs_only([root]).build().unwrap();
+    let page = browser.get(format!("https://localhost:{port}/console/")).send().await.unwrap();
+    assert_eq!(page.status(), 200);
+    let policy = page.headers()["content-security-policy"].to_str().unwrap();
+    assert!(policy.contains(&format!("wss://localhost:{port};")), "{policy}");
+    // Boards have the plain port.
+    let plain = reqwest::get(server.http_url("/healthz")).await.unwrap();
+    assert_eq!(plain.status(), 200);
+    // Who does not trust it is refused by their own side.
+    assert!(reqwest::get(format!("https://localhost:{port}/healthz")).await.is_err());
     server.stop().await;
 }

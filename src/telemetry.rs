@@ -4,10 +4,13 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use hearken_actors::metrics::stages::TURN_SECONDS;
 use hearken_actors::metrics::{COUNTS, PROVIDER_SECONDS, SECONDS};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use metrics::gauge;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use metrics_process::Collector;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
@@ -79,8 +82,10 @@ fn filter(named: &str) -> anyhow::Result<EnvFilter> {
 }
 
 /// Bucket bounds of the histograms of times, in seconds: from a packet's lateness to a slow answer.
-const BOUNDS: [f64; 14] =
-    [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0];
+const BOUNDS: [f64; 18] = [
+    0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0,
+    30.0,
+];
 
 /// Bucket bounds of the histograms of counts: entries of a queue.
 const PLACES: [f64; 8] = [0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
@@ -97,23 +102,27 @@ pub fn metrics() -> anyhow::Result<PrometheusHandle> {
         return Ok(handle.clone());
     }
     let mut builder = PrometheusBuilder::new();
-    for name in SECONDS.into_iter().chain([PROVIDER_SECONDS]) {
+    for name in SECONDS.into_iter().chain(TURN_SECONDS).chain([PROVIDER_SECONDS]) {
         builder = builder.set_buckets_for_metric(Matcher::Full(name.into()), &BOUNDS)?;
     }
     for name in COUNTS {
         builder = builder.set_buckets_for_metric(Matcher::Full(name.into()), &PLACES)?;
     }
     let handle = builder.install_recorder().context("cannot install the recorder of metrics")?;
+    gauge!("hearken_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
+    Collector::default().describe();
     *installed = Some(handle.clone());
     Ok(handle)
 }
 
 /// Runs the upkeep of the metrics periodically, until dropped: unsorted values would otherwise
-/// accumulate between two scrapes.
+/// accumulate between two scrapes. Looks at memory, processor and files of the process, too.
 pub async fn maintain(metrics: PrometheusHandle) {
     let mut ticks = tokio::time::interval(Duration::from_secs(5));
+    let process = Collector::default();
     loop {
         ticks.tick().await;
+        process.collect();
         metrics.run_upkeep();
     }
 }

@@ -1,6 +1,7 @@
 //! Metrics of the actors: every name, its unit and its labels. Counting costs nothing if no
 //! recorder is installed. Not for logs, nor for exporting the metrics.
 
+pub mod stages;
 mod turn_taking;
 
 use std::sync::LazyLock;
@@ -332,6 +333,7 @@ fn describe() {
         "hearken_underruns_total",
         "playback underruns: a device ran out of audio within a sentence",
     );
+    stages::describe();
     counter("hearken_socket_stalls_total", "sends to a socket that took over 2 s");
     gauge("hearken_turns_running", "turns of devices in progress");
     gauge("hearken_turns_limit", "limit of turns in progress; falls while packets are late");

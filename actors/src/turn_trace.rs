@@ -451,8 +451,11 @@ impl Writer {
 }
 
 impl Drop for Writer {
+    /// Ends a turn of which nobody told the end: its client has left, or there was nothing to answer.
     fn drop(&mut self) {
-        self.finish(Outcome::Silent);
+        let answers = |span: &Span| span.stage == Stage::Prompt;
+        let began = self.entry.facts().turn.spans.iter().any(answers);
+        self.finish(if began { Outcome::Interrupted } else { Outcome::Silent });
     }
 }
 

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::{Activity, ClientKind, Entry, Facts, TracedTurn, TurnTrace, Writer};
+use crate::metrics::stages::record_turn;
 
 /// Settings of the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,7 +51,7 @@ impl Default for TurnJournal {
 }
 
 impl TurnJournal {
-    /// Creates a journal. If it keeps no turns and nobody receives them, nothing is written.
+    /// Creates a journal.
     pub fn new(settings: JournalSettings) -> Self {
         let (turns, changes) = (Mutex::default(), watch::Sender::new(0));
         Self(Arc::new(Shared { settings, turns, changes, export: OnceLock::new() }))
@@ -63,9 +64,6 @@ impl TurnJournal {
 
     /// Begins a turn of a client.
     pub fn begin(&self, kind: ClientKind, client: &str) -> TurnTrace {
-        if self.0.settings.max_turns == 0 && self.0.export.get().is_none() {
-            return TurnTrace::default();
-        }
         let activity =
             if kind == ClientKind::Voice { Activity::Listening } else { Activity::Thinking };
         let turn = TracedTurn {
@@ -127,6 +125,7 @@ impl TurnJournal {
     }
 
     pub(super) fn ended(&self, turn: TracedTurn) {
+        record_turn(&turn);
         let lost = self.0.export.get().is_some_and(|export| export.try_send(turn).is_err());
         if lost {
             counter!("hearken_turn_exports_lost_total").increment(1);

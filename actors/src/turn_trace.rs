@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::time::Instant;
+use tracing::field::{DisplayValue, display};
 use uuid::Uuid;
+use uuid::fmt::Simple;
 
 pub use self::journal::{JournalSettings, TurnJournal};
 use crate::dialogue::turn::{TurnEnd, TurnRecord};
@@ -363,6 +365,11 @@ impl TurnTrace {
     /// Returns the id of the turn, if it is kept.
     pub fn id(&self) -> Option<Uuid> {
         self.writer.as_ref().map(|writer| writer.entry.facts().turn.id)
+    }
+
+    /// Returns the id of the turn's trace for the log.
+    pub fn log_id(&self) -> Option<DisplayValue<Simple>> {
+        self.id().map(|id| display(id.simple()))
     }
 
     /// Returns what writes about the next attempt of an answer.

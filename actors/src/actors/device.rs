@@ -184,7 +184,7 @@ impl Handler<SpeechStarted> for DeviceActor {
         if forgets < self.state.forgets {
             return turn.cut();
         }
-        tracing::debug!(turn = %turn.id, "speech has started");
+        tracing::debug!(turn = %turn.id, trace = turn.trace().log_id(), "speech has started");
         self.state.last_voice = Instant::now();
         if let Some(turn) = self.pause(turn) {
             self.barge_in(ctx);
@@ -220,7 +220,7 @@ impl Handler<Transcribed> for DeviceActor {
             actor_metrics().transcript.record(heard.elapsed());
         }
         if live.is_some() || message.turn.is_continued() {
-            tracing::debug!(turn = %message.turn.id, chars = message.text.chars().count(), "sent the transcript");
+            tracing::debug!(turn = %message.turn.id, trace = message.turn.trace().log_id(), chars = message.text.chars().count(), "sent the transcript");
             self.send(&Downlink::Stt { text: message.text }, ctx);
         }
     }

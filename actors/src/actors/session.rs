@@ -202,10 +202,10 @@ impl SessionActor {
         match &record.end {
             TurnEnd::Failed(error) => {
                 let cause = std::error::Error::source(error).map(ToString::to_string);
-                tracing::warn!(turn = %turn.id, %error, cause, "turn failed");
+                tracing::warn!(turn = %turn.id, trace = turn.trace().log_id(), %error, cause, "turn failed");
             }
             end => {
-                tracing::debug!(turn = %turn.id, ?end, sentences = record.said.len(), "the model has finished")
+                tracing::debug!(turn = %turn.id, trace = turn.trace().log_id(), ?end, sentences = record.said.len(), "the model has finished")
             }
         }
         if let Some(running) = self.running.as_mut().filter(|r| r.turn.id == turn.id) {
@@ -259,7 +259,7 @@ impl SessionActor {
             }
             Err(RecognitionFailure::Busy) => {}
             Err(RecognitionFailure::Failed(error)) => {
-                tracing::warn!(turn = %turn.id, %error, "recognition failed");
+                tracing::warn!(turn = %turn.id, trace = turn.trace().log_id(), %error, "recognition failed");
             }
         }
     }
@@ -406,7 +406,7 @@ impl Handler<UtteranceRecognised> for SessionActor {
             },
             Err(RecognitionFailure::Busy) => TurnInput::Busy,
             Err(RecognitionFailure::Failed(error)) => {
-                tracing::warn!(turn = %turn.id, %error, "recognition failed");
+                tracing::warn!(turn = %turn.id, trace = turn.trace().log_id(), %error, "recognition failed");
                 if interrupts {
                     let nothing = NothingRecognised { turn: turn.id };
                     return self.outputs.nothing_heard.do_send(nothing);

@@ -149,7 +149,7 @@ impl SpeechSynthesis {
         let voice = match SpeechEncoder::new(&self.quality()) {
             Ok(voice) => voice,
             Err(error) => {
-                tracing::error!(turn = %turn.id, %error, "cannot create the speech encoder");
+                tracing::error!(turn = %turn.id, trace = turn.trace().log_id(), %error, "cannot create the speech encoder");
                 return;
             }
         };
@@ -200,7 +200,7 @@ impl SpeechSynthesis {
             }
             Err(error) if speech.ahead.is_closed() => Err(error),
             Err(error) => {
-                tracing::warn!(turn = %turn.id, error, "cannot speak a sentence");
+                tracing::warn!(turn = %turn.id, trace = turn.trace().log_id(), error, "cannot speak a sentence");
                 outcomes.failed += 1;
                 outcomes.last_failed.clone_from(&text);
                 speech.put(PlaybackStep::SentenceBroken(text)).await
@@ -213,7 +213,7 @@ impl SpeechSynthesis {
             && !apology.is_empty()
             && let Err(error) = self.say(speech, apology).await
         {
-            tracing::warn!(turn = %turn.id, error, "cannot speak the apology; it is only displayed");
+            tracing::warn!(turn = %turn.id, trace = turn.trace().log_id(), error, "cannot speak the apology; it is only displayed");
         }
     }
 

@@ -310,7 +310,7 @@ impl VadActor {
     fn end(&mut self, ctx: &mut Context<Self>) {
         let Some(utterance) = self.open.take() else { return };
         if utterance.dropped > 0 {
-            tracing::warn!(turn = %utterance.turn.id, pieces = utterance.dropped, "utterance has gaps: the recogniser is too slow");
+            tracing::warn!(turn = %utterance.turn.id, trace = utterance.turn.trace().log_id(), pieces = utterance.dropped, "utterance has gaps: the recogniser is too slow");
         }
         // An utterance that ends after its longest time may end while the person speaks.
         let trace = utterance.turn.trace();

@@ -34,7 +34,7 @@ impl DeviceActor {
             first.turn.mark_continued();
             return Some(turn);
         }
-        tracing::debug!(turn = %live.turn.id, "paused the reply");
+        tracing::debug!(turn = %live.turn.id, trace = live.turn.trace().log_id(), "paused the reply");
         live.turn.trace().moment(Moment::Interrupted);
         live.turn.pause_playback();
         // Whoever ends the reply needs its place.
@@ -71,7 +71,7 @@ impl DeviceActor {
             return false;
         };
         let from = live.heard().whole;
-        tracing::debug!(turn = %live.turn.id, from, "the reply goes on");
+        tracing::debug!(turn = %live.turn.id, trace = live.turn.trace().log_id(), from, "the reply goes on");
         live.turn.trace().moment(Moment::Resumed);
         live.turn.resume_playback(from);
         // If its place was taken meanwhile, it is one turn above the limit.
@@ -104,7 +104,7 @@ impl DeviceActor {
             TurnInput::Words(words) => self.rules.interruption.meaning(words, asked),
             _ => Meaning::Words,
         };
-        tracing::debug!(turn = %turn.id, ?meaning, "understood an interruption");
+        tracing::debug!(turn = %turn.id, trace = turn.trace().log_id(), ?meaning, "understood an interruption");
         match (meaning, input) {
             (Meaning::Backchannel, _) => {
                 self.dismiss(turn.id);

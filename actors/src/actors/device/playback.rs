@@ -135,7 +135,7 @@ impl DeviceActor {
             }
             PlaybackStep::Packet(opus) => {
                 if live.playout.end(Duration::ZERO).is_zero() {
-                    tracing::debug!(turn = %live.turn.id, "sent the first audio");
+                    tracing::debug!(turn = %live.turn.id, trace = live.turn.trace().log_id(), "sent the first audio");
                     live.turn.trace().first_packet();
                     live.turn.trace().begin(Stage::Playback);
                     if let Some(heard) = live.heard_at {

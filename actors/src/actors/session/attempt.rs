@@ -31,7 +31,7 @@ impl SessionActor {
         if busy || dear || !of.is_live() {
             return of.release_permit();
         }
-        tracing::debug!(turn = %of.id, "attempts an answer");
+        tracing::debug!(turn = %of.id, trace = of.trace().log_id(), "attempts an answer");
         let turn = of.attempt();
         let person = self.person(of).map(|person| person.id.clone());
         let work = self.run(turn.clone(), TurnInput::Words(words.clone()), ctx);
@@ -41,7 +41,7 @@ impl SessionActor {
     /// Drops the attempt, as if it had not been made.
     fn withdraw(&mut self, ctx: &mut Context<Self>) {
         let Some(attempt) = self.attempt.take() else { return };
-        tracing::debug!(turn = %attempt.turn.id, "withdrew the attempt");
+        tracing::debug!(turn = %attempt.turn.id, trace = attempt.turn.trace().log_id(), "withdrew the attempt");
         attempt.turn.withdraw();
         ctx.cancel_future(attempt.work);
         actor_metrics().turn_taking.attempts.withdrawn.increment(1);
@@ -72,7 +72,7 @@ impl SessionActor {
         ctx: &mut Context<Self>,
     ) {
         actor_metrics().turn_taking.attempts.used.increment(1);
-        tracing::debug!(turn = %turn.id, "the attempt is the answer");
+        tracing::debug!(turn = %turn.id, trace = turn.trace().log_id(), "the attempt is the answer");
         if let Some(record) = record {
             self.recorded(&turn, record, ctx);
         }

@@ -167,7 +167,7 @@ impl Pacing {
         actor_metrics().playback_depth.record(as_f64(self.fullest));
         if self.underruns > 0 {
             actor_metrics().underruns.increment(self.underruns.into());
-            tracing::info!(turn = %self.turn.id, underruns = self.underruns, "synthesis was slower than playback");
+            tracing::info!(turn = %self.turn.id, trace = self.turn.trace().log_id(), underruns = self.underruns, "synthesis was slower than playback");
         }
         self.forward(PlaybackStep::Stop).await;
     }
@@ -312,7 +312,7 @@ impl Pacing {
         let sent = self.lane.send(PlaybackItem { turn: self.turn.id, due, step }).await.is_ok();
         if asked.elapsed() > STALL {
             actor_metrics().socket_stalls.increment(1);
-            tracing::warn!(turn = %self.turn.id, waited = ?asked.elapsed(), "the device's socket stalled");
+            tracing::warn!(turn = %self.turn.id, trace = self.turn.trace().log_id(), waited = ?asked.elapsed(), "the device's socket stalled");
         }
         sent
     }

@@ -49,6 +49,16 @@ async fn a_recorded_session_reads_back_whole_and_replays() {
     })
     .await;
     let sent = has_one_conversation(&server.device_url()).await;
+    // The last packets may still be on their way.
+    eventually("the server has read all packets", async || {
+        let mut read = 0.0;
+        for outcome in ["heard", "unwanted", "empty", "dropped"] {
+            let name = format!("hearken_uplink_packets_total{{outcome=\"{outcome}\"}}");
+            read += server.metric(&name).await;
+        }
+        (read as usize == sent).then_some(())
+    })
+    .await;
     server.stop().await;
     let text = std::fs::read_to_string(only_file(&folder.path().join("sessions"))).unwrap();
     let recording = Recording::parse(&text).expect("a recording is readable");

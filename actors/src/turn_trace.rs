@@ -291,9 +291,8 @@ impl TurnTrace {
     /// Ends the last span of this stage that lasts: it has ended this long ago.
     pub fn end_ago(&self, stage: Stage, ago: Duration) {
         self.write(|turn, now| {
-            if let Some(span) = self.lasting(turn, stage) {
-                span.end = Some(now.saturating_sub(ago).max(span.start));
-            }
+            let lasting = self.lasting(turn, stage);
+            lasting.map(|span| span.end = Some(now.saturating_sub(ago).max(span.start))).is_some()
         });
     }
 
@@ -302,38 +301,45 @@ impl TurnTrace {
         let attempt = self.attempt;
         self.write(|turn, now| {
             let start = now.saturating_sub(ago);
-            push(turn, Span { stage, detail: None, start, end: Some(now), attempt });
+            push(turn, Span { stage, detail: None, start, end: Some(now), attempt })
         });
     }
 
     /// Notes a moment.
     pub fn moment(&self, moment: Moment) {
         self.write(|turn, now| {
-            if turn.moments.len() < MOST {
+            let fits = turn.moments.len() < MOST;
+            if fits {
                 turn.moments.push((moment, now));
             }
+            fits
         });
     }
 
     /// Notes what the turn is doing, unless it has ended.
     pub fn set_activity(&self, activity: Activity) {
-        self.write(|turn, _| turn.activity = activity);
+        self.write(|turn, _| std::mem::replace(&mut turn.activity, activity) != activity);
     }
 
     /// Notes the first packet of its speech, or words of its text, once.
     pub fn first_packet(&self) {
         self.write(|turn, now| {
-            if !turn.moments.iter().any(|(moment, _)| *moment == Moment::FirstPacket) {
+            let is_first = turn.moments.iter().all(|(moment, _)| *moment != Moment::FirstPacket);
+            if is_first {
                 turn.moments.push((Moment::FirstPacket, now));
                 turn.activity = Activity::Speaking;
             }
+            is_first
         });
     }
 
     /// Notes what the person said.
     pub fn heard(&self, words: &str) {
         let words = self.kept(words);
-        self.write(|turn, _| turn.heard = words);
+        self.write(|turn, _| {
+            turn.heard = words;
+            true
+        });
     }
 
     /// Notes what is answered, and that its prompt is made from now on.
@@ -352,7 +358,10 @@ impl TurnTrace {
     /// Notes what was answered in text.
     pub fn said(&self, text: &str) {
         let text = self.kept(text);
-        self.write(|turn, _| turn.said = text);
+        self.write(|turn, _| {
+            turn.said = text;
+            true
+        });
     }
 
     /// Ends the turn. What comes later is not written.
@@ -386,21 +395,23 @@ impl TurnTrace {
 
     /// Notes that this attempt is the answer.
     pub(crate) fn use_attempt(&self) {
-        self.write(|turn, now| {
-            if let Some(span) = self.lasting(turn, Stage::Speculation) {
-                (span.end, span.detail) = (Some(now), Some("used".to_owned()));
-            }
-        });
+        self.write(|turn, now| self.settle(turn, now, "used"));
     }
 
     /// Notes that this attempt was dropped: of its work, only the time remains.
     pub(crate) fn withdraw(&self) {
         self.write(|turn, now| {
             turn.spans.retain(|s| s.attempt != self.attempt || s.stage == Stage::Speculation);
-            if let Some(span) = self.lasting(turn, Stage::Speculation) {
-                (span.end, span.detail) = (Some(now), Some("withdrawn".to_owned()));
-            }
+            self.settle(turn, now, "withdrawn");
+            true
         });
+    }
+
+    /// Ends the span of this attempt. Returns false if it has ended.
+    fn settle(&self, turn: &mut TracedTurn, now: Duration, detail: &str) -> bool {
+        let Some(span) = self.lasting(turn, Stage::Speculation) else { return false };
+        (span.end, span.detail) = (Some(now), Some(detail.to_owned()));
+        true
     }
 
     /// Returns the last span of this stage, in this attempt, that lasts.
@@ -415,24 +426,28 @@ impl TurnTrace {
         (keeps && !words.is_empty()).then(|| words.chars().take(MOST_CHARS).collect())
     }
 
-    fn write(&self, change: impl FnOnce(&mut TracedTurn, Duration)) {
+    fn write(&self, change: impl FnOnce(&mut TracedTurn, Duration) -> bool) {
         if let Some(writer) = &self.writer {
             writer.write(change);
         }
     }
 }
 
-fn push(turn: &mut TracedTurn, span: Span) {
-    if turn.spans.len() < MOST {
+/// Adds a span. Returns false if too many are known.
+fn push(turn: &mut TracedTurn, span: Span) -> bool {
+    let fits = turn.spans.len() < MOST;
+    if fits {
         turn.spans.push(span);
     }
+    fits
 }
 
 impl Writer {
-    fn write(&self, change: impl FnOnce(&mut TracedTurn, Duration)) {
+    /// Changes the turn unless it has ended, and counts that for who watches. The change returns false if it was none.
+    fn write(&self, change: impl FnOnce(&mut TracedTurn, Duration) -> bool) {
         let mut facts = self.entry.facts();
-        if facts.turn.activity != Activity::Ended {
-            change(&mut facts.turn, self.entry.began.elapsed());
+        let lasts = facts.turn.activity != Activity::Ended;
+        if lasts && change(&mut facts.turn, self.entry.began.elapsed()) {
             facts.changed = self.journal.changed();
         }
     }
@@ -450,6 +465,7 @@ impl Writer {
             };
             (turn.activity, turn.outcome) = (Activity::Ended, Some(outcome));
             ended = Some(turn.clone());
+            true
         });
         if let Some(turn) = ended {
             self.journal.ended(turn);

@@ -171,6 +171,12 @@ async fn a_journal_keeps_no_more_than_it_may_and_tells_what_has_changed() {
     traces[1].begin(Stage::Model);
     assert_eq!(clients(journal.changed_since(told)), ["b"]);
     assert_eq!(journal.last(2)[1].heard, None);
+    traces[2].first_packet();
+    let told = *journal.changes().borrow();
+    // Each further word of a text comes by here.
+    traces[2].first_packet();
+    traces[2].end(Stage::Tool);
+    assert_eq!(*journal.changes().borrow(), told);
     for _ in 0..1_000 {
         traces[1].begin(Stage::Model);
         traces[1].moment(Moment::Resumed);

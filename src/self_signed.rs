@@ -1,7 +1,6 @@
 //! Certificate that the server signs itself, for browsers near by: it lies in the data folder, and is made anew before it
 //! ends or when the server has another name. Not for its use, which is that of any certificate.
 
-use std::io::Write as _;
 use std::net::IpAddr;
 use std::path::Path;
 
@@ -90,7 +89,7 @@ fn write(file: &Path, text: &str) -> std::io::Result<()> {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    private_files::create_new(file)?.write_all(text.as_bytes())
+    private_files::write_new(file, text)
 }
 
 #[cfg(test)]

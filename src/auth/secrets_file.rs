@@ -2,7 +2,7 @@
 //! readable only by their owner. Not for configured secrets.
 
 use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use hearken_base::{Secret, private_files};
@@ -56,19 +56,14 @@ pub fn load_or_create(folder: &Path, name: &str) -> Result<Secret, SecretFileErr
     private_files::create_folder(folder).map_err(failed)?;
     // Written to a temporary file and linked to its place, to prevent reads of an incomplete file.
     let draft = folder.join(format!(".{name}.{}", uuid::Uuid::new_v4()));
-    let linked = write(&draft, &secret).and_then(|()| fs::hard_link(&draft, &file));
+    let linked =
+        private_files::write_new(&draft, &secret).and_then(|()| fs::hard_link(&draft, &file));
     let removed = fs::remove_file(&draft);
     match linked {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => load_or_create(folder, name),
         Err(error) => Err(failed(error)),
         Ok(()) => removed.map_err(failed).map(|()| Secret::new(secret)),
     }
-}
-
-fn write(file: &Path, text: &str) -> io::Result<()> {
-    let mut file = private_files::create_new(file)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()
 }
 
 #[cfg(test)]

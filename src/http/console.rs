@@ -2,7 +2,6 @@
 //! server: those are the other routes.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::io::Write as _;
 use std::sync::LazyLock;
 
@@ -11,6 +10,8 @@ use actix_web::http::header::{
     LOCATION, REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use actix_web::{HttpRequest, HttpResponse, web};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -56,11 +57,7 @@ impl Asset {
         let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
         // Writing to memory does not fail.
         let gzipped = gzip.write_all(body).and_then(|()| gzip.finish()).unwrap_or_default();
-        let mut etag = String::from("\"");
-        for byte in &Sha256::digest(body)[..16] {
-            write!(etag, "{byte:02x}").unwrap_or_default();
-        }
-        etag.push('"');
+        let etag = format!("\"{}\"", URL_SAFE_NO_PAD.encode(Sha256::digest(body)));
         let (_, extension) = path.rsplit_once('.').unwrap_or_default();
         Self {
             body: Bytes::from_static(body),

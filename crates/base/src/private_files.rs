@@ -2,7 +2,7 @@
 //! or users' words is made here. Not for their content.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::fs::{
     DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
 };
@@ -33,6 +33,16 @@ pub fn create_folder(folder: &Path) -> io::Result<()> {
 /// The file cannot be created; [`io::ErrorKind::AlreadyExists`] if something has its name.
 pub fn create_new(file: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(file)
+}
+
+/// Writes a new file for its owner only, to the disk. Does not follow a symbolic link.
+///
+/// # Errors
+/// As of [`create_new`], or it cannot be written.
+pub fn write_new(file: &Path, text: &str) -> io::Result<()> {
+    let mut file = create_new(file)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
 }
 
 /// Takes the permissions of others from these files, those that exist. What belongs to another

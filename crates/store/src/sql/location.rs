@@ -42,7 +42,7 @@ impl Location {
             other => format!("%{other:02X}"),
         };
         let encoded: String = text.bytes().map(encode).collect();
-        let url = format!("sqlite:{encoded}?mode=rwc");
+        let url = format!("sqlite:{encoded}?mode=rw");
         let (file, name) = (Some(path.to_owned()), text.to_owned());
         Ok(Self { dialect: Dialect::Sqlite, url, file, name })
     }
@@ -59,10 +59,12 @@ impl Location {
         let options = SqliteConnectOptions::from_str(url).map_err(wrong)?;
         let in_memory = url.contains(":memory:") || url.contains("mode=memory");
         let file = (!in_memory).then(|| options.get_filename().to_owned());
+        // A connection never creates the file: if somebody moved it away, a part of the store's
+        // connections would go on in a new empty one. `make_private` creates it.
         let url = match (in_memory || url.contains("mode="), url.contains('?')) {
-            (true, _) => url.to_owned(),
-            (false, true) => format!("{url}&mode=rwc"),
-            (false, false) => format!("{url}?mode=rwc"),
+            (true, _) => url.replace("mode=rwc", "mode=rw"),
+            (false, true) => format!("{url}&mode=rw"),
+            (false, false) => format!("{url}?mode=rw"),
         };
         let name = file.as_ref().map_or("memory".into(), |file| file.display().to_string());
         Ok(Self { dialect: Dialect::Sqlite, url, file, name })

@@ -28,7 +28,7 @@ use std::ops::{Deref, DerefMut};
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::str::FromStr as _;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -41,6 +41,7 @@ use sqlx::{
 };
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 
+use self::disk::FileId;
 use self::location::{Location, opening};
 use super::{StoreError, StoreErrorKind};
 
@@ -104,6 +105,8 @@ pub struct SqlStore {
     opening: String,
     dialect: Dialect,
     file: Option<PathBuf>,
+    /// Identity of the file, once it was opened.
+    opened: Arc<OnceLock<FileId>>,
     /// What people call it in errors.
     name: String,
     migrated: OnceCell<()>,
@@ -169,10 +172,16 @@ impl SqlStore {
             }
         };
         let opening = opening(location, waits);
-        let first = opening.clone();
+        let opened = Arc::new(OnceLock::new());
+        let (first, expected, path) = (opening.clone(), Arc::clone(&opened), location.file.clone());
         let pool = pool.after_connect(move |connection, _| {
             let first = AssertSqlSafe(first.clone());
-            Box::pin(async move { sqlx::raw_sql(first).execute(connection).await.map(drop) })
+            // What one connection writes must not be in another file than what the others read.
+            let same = path.as_deref().map_or(Ok(()), |p| disk::is_opened(p, expected.get()));
+            Box::pin(async move {
+                same?;
+                sqlx::raw_sql(first).execute(connection).await.map(drop)
+            })
         });
         Ok(Self {
             pool: pool.connect_lazy_with(options.clone()),
@@ -180,6 +189,7 @@ impl SqlStore {
             opening,
             dialect: location.dialect,
             file: location.file.clone(),
+            opened,
             name: location.name.clone(),
             migrated: OnceCell::new(),
             writing: Arc::new(Semaphore::new(1)),
@@ -228,11 +238,15 @@ impl SqlStore {
     /// is full.
     async fn begin_and_read(&self) -> Result<(), StoreError> {
         let unavailable = |error: BoxError| StoreError::because(StoreErrorKind::Unavailable, error);
-        let mut work = self.begin().await?;
+        self.pool().await?;
         if let Some(file) = self.file.clone() {
-            let checked = tokio::task::spawn_blocking(move || disk::check(&file)).await;
+            let opened = Arc::clone(&self.opened);
+            let check =
+                move || disk::is_opened(&file, opened.get()).and_then(|()| disk::check(&file));
+            let checked = tokio::task::spawn_blocking(check).await;
             checked.map_err(|e| unavailable(e.into()))?.map_err(|e| unavailable(e.into()))?;
         }
+        let mut work = self.begin_writing().await?;
         sqlx::query("SELECT 1").execute(&mut *work).await?;
         Ok(())
     }

@@ -5,9 +5,10 @@ use futures_util::future::BoxFuture;
 use sqlx::migrate::MigrateError;
 use sqlx::{AnyConnection, AssertSqlSafe, ConnectOptions as _, Connection as _};
 
+use super::disk::{self, FileId};
 use super::location::make_private;
 use super::migrations::{self, SCHEMA};
-use super::{ACQUIRE, Dialect, SqlStore, disk, in_time};
+use super::{ACQUIRE, Dialect, SqlStore, in_time};
 use crate::{StoreError, StoreErrorKind};
 
 /// Advisory lock of PostgreSQL for migrations. Any number that only this program uses.
@@ -53,17 +54,27 @@ impl SqlStore {
     }
 
     pub(super) fn migrate(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(self.make_tables())
+        Box::pin(async {
+            let file = self.make_file().await?;
+            self.make_tables().await?;
+            if let Some(file) = file {
+                // Runs once: the tables are there now.
+                let _ = self.opened.set(file);
+            }
+            Ok(())
+        })
+    }
+
+    /// Creates the file if the store is one and it is missing. Returns its identity.
+    async fn make_file(&self) -> Result<Option<FileId>, StoreError> {
+        let Some(file) = self.file.clone() else { return Ok(None) };
+        let make = move || make_private(&file).and_then(|()| FileId::of(&file));
+        let made = tokio::task::spawn_blocking(make).await.map_err(|e| self.unreachable(&e))?;
+        made.map(Some).map_err(|e| self.unreachable(&e))
     }
 
     /// Runs the missing migrations, all or none. Servers that start at once wait for each other.
     async fn make_tables(&self) -> Result<(), StoreError> {
-        if let Some(file) = self.file.clone() {
-            tokio::task::spawn_blocking(move || make_private(&file))
-                .await
-                .map_err(|e| self.unreachable(&e))?
-                .map_err(|e| self.unreachable(&e))?;
-        }
         self.try_to_connect().await?;
         let mut work = self.begin_writing().await?;
         if self.dialect == Dialect::Postgres {

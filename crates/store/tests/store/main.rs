@@ -16,6 +16,7 @@ mod faults;
 mod full_disk;
 mod killed;
 mod migrations;
+mod moved_file;
 mod museum;
 mod name_resolution;
 mod old_store;

@@ -45,11 +45,13 @@ use self::admin::Changing;
 use self::background::WarmUp;
 pub use self::data_folder::upgrade_store;
 use self::devices::build_devices;
-use self::frontends::{build_chats, build_text_clients, frontends};
+use self::frontends::{build_chats, build_text_clients, frontends, patient};
 use self::models::Models;
 use self::own_address::upload_url;
 use crate::config::{Config, ProcessEnv, TlsConfig, env};
 use crate::engines;
+use crate::history::History;
+use crate::history::trial::Trials;
 use crate::http::{
     self, Admin, Chats, Dependencies, DeviceEndpoint, Health, MuseumClients, Persons, TextClients,
     ToolsApi,
@@ -81,6 +83,8 @@ pub struct Running {
     tasks: Tasks,
     /// Background tasks, aborted when serving ends.
     background: Vec<tokio::task::JoinHandle<()>>,
+    history: History,
+    process: CancellationToken,
     store: Arc<dyn DeviceStore>,
     chats: ChatService,
     tools: Sources,
@@ -98,6 +102,7 @@ struct Shared<'a> {
     process: &'a CancellationToken,
     people: People,
     turn_journal: TurnJournal,
+    history: History,
 }
 
 /// Frontends other than devices, built whether they are enabled or not: settings can be changed
@@ -108,6 +113,7 @@ struct Services {
     museum: MuseumClients,
     admin: Admin,
     persons: Arc<Persons>,
+    trials: Trials,
 }
 
 /// Builds everything from the configuration and starts to listen. Needs an actix system; ends
@@ -132,21 +138,25 @@ pub fn start(
     let warm_up = WarmUp::new(config, tts, &ports, &tooling.sources);
     let pool = AudioPool::new(threads(config).1, lower_priority);
     let turn_journal = TurnJournal::new(config.journal.clone());
+    let history =
+        History::new(Arc::clone(&store) as _, config.history.clone(), turn_journal.clone());
     let traces = TraceExporter::new(&config.traces, &turn_journal)?;
     let (models, tooling, cluster, tasks) = (&models, &tooling, &cluster, &tasks);
+    let process = &process;
     let shared =
-        Shared { config, models, tooling, cluster, tasks, process: &process, people, turn_journal };
+        Shared { config, models, tooling, cluster, tasks, process, people, turn_journal, history };
     let devices = build_devices(&shared, ports, pool.clone(), Arc::clone(&store) as _)?;
     join_cluster(cluster, &devices, &tooling.sources);
     let services = build_services(&shared, &store, &devices)?;
     let certificate = Certificate::load(&certificate_files(config)?)?;
-    let supervisor = Supervisor::start(engines, &process);
+    let supervisor = Supervisor::start(engines, process);
     let (states, chats) = (supervisor.states().clone(), services.chats.service.clone());
     let govern = devices.pipeline.admission().clone().govern(cpu_time, move || pool.busy());
     let mut background = background::spawn_periodic(&services, certificate.as_ref());
     background.push(background::follow_tool_servers(tooling.registry.clone(), cluster.is_shared()));
     background.push(warm_up.spawn(states.clone(), process.clone()));
     background.extend([tokio::spawn(telemetry::maintain(metrics.clone())), tokio::spawn(govern)]);
+    background.extend(background::keep_history(&shared.history, process));
     background.extend(traces.map(|traces| tokio::spawn(traces.run(process.clone()))));
     let slots = [&devices.connection_slots, &services.clients.connection_slots].map(Slots::clone);
     let dependencies = dependencies.with_state_server(chats.state.clone());
@@ -162,6 +172,8 @@ pub fn start(
         connection_slots: slots,
         tasks: tasks.clone(),
         background,
+        history: shared.history.clone(),
+        process: process.clone(),
         store,
         chats,
         tools: tooling.sources.clone(),
@@ -180,10 +192,15 @@ fn build_services(
     let clients = build_text_clients(shared, Arc::clone(store) as _)?;
     let chats = build_chats(shared, Arc::clone(store) as _)?;
     let museum = museum::build_museum(shared, Arc::clone(store) as _)?;
-    let changing = changing(devices, &clients, &chats, &museum);
+    let trials = Trials::new(
+        shared.models.patient(shared.config, "trial", patient)?,
+        devices.pipeline.dialogue_settings().clone(),
+        local_time(shared.config),
+    );
+    let changing = changing(shared, devices, &clients, &chats, &museum);
     let admin = admin::build_admin(shared.config, Arc::clone(store) as _, shared.models, changing)?;
     let persons = Arc::new(Persons::new(shared.people.clone()));
-    Ok(Services { clients, chats, museum, admin, persons })
+    Ok(Services { clients, chats, museum, admin, persons, trials })
 }
 
 /// Creates the tracker of requests with side effects. When the server stops, they may run as long
@@ -195,6 +212,7 @@ fn tasks(config: &Config, process: &CancellationToken) -> Tasks {
 
 /// Collects the settings that can change at run time.
 fn changing(
+    shared: &Shared<'_>,
     device_endpoint: &DeviceEndpoint,
     clients: &TextClients,
     chats: &Chats,
@@ -207,6 +225,7 @@ fn changing(
         gateway_idle: clients.service.sessions.idle().clone(),
         chat: chats.service.settings.clone(),
         museum: Arc::clone(&museum.museum),
+        history: shared.history.clone(),
         devices: device_endpoint.pipeline.device_registry().clone(),
         text_slots: clients.connection_slots.clone(),
     }
@@ -355,6 +374,10 @@ impl Running {
         let handle = self.server.handle();
         let ending = end(handle, self.connection_slots, self.tasks);
         let (served, ()) = tokio::join!(self.server, ending);
+        let rest = self.history.store_rest(&self.process);
+        if tokio::time::timeout(STORE_CLOSES, rest).await.is_err() {
+            tracing::warn!("the history did not store the last turns in time");
+        }
         self.background.iter().for_each(tokio::task::JoinHandle::abort);
         tokio::join!(self.supervisor.stop(), self.tools.stop(), self.cluster.stop());
         let closing = async {

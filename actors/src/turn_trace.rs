@@ -2,6 +2,7 @@
 //! turns are kept by the [`TurnJournal`].
 
 mod journal;
+mod kept;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,6 +15,7 @@ use uuid::Uuid;
 use uuid::fmt::Simple;
 
 pub use self::journal::{JournalSettings, TurnJournal};
+pub use self::kept::{EndedTurn, Keep, TracedSound};
 use crate::dialogue::turn::{TurnEnd, TurnRecord};
 
 /// Most spans and moments of a turn that are kept, each.
@@ -260,6 +262,8 @@ struct Entry {
 struct Facts {
     turn: TracedTurn,
     attempts: u32,
+    /// Its sound, where that is kept, until the turn has ended.
+    sound: TracedSound,
     /// Number of the last change among all changes of the journal.
     changed: u64,
 }
@@ -468,7 +472,8 @@ impl Writer {
             true
         });
         if let Some(turn) = ended {
-            self.journal.ended(turn);
+            let sound = std::mem::take(&mut self.entry.facts().sound);
+            self.journal.ended(EndedTurn { turn, sound });
         }
     }
 }

@@ -52,6 +52,10 @@ keys! {
     "museum.temperature" => museum.temperature,
     "museum.max_tokens" => museum.max_tokens,
     "museum.session_timeout_ms" => museum.session_timeout in milliseconds,
+    "history.keep" => history.keep,
+    "history.retention_days" => history.retention_days,
+    "history.max_turns" => history.max_turns,
+    "history.max_audio_mib" => history.max_audio_mib,
     "log.level" => log.level,
 }
 

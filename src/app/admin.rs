@@ -19,6 +19,7 @@ use serde_json::{Map, Value, json};
 use super::models::Models;
 use crate::admin::{AdminSessions, RuntimeSettings, SettingsUser};
 use crate::config::Config;
+use crate::history::History;
 use crate::http::{self, Admin};
 use crate::museum::Museum;
 use crate::telemetry;
@@ -39,6 +40,8 @@ pub(super) struct Changing {
     pub(super) chat: Reloadable<ChatSettings>,
     /// Museum clients, with their settings.
     pub(super) museum: Arc<Museum>,
+    /// History of conversations.
+    pub(super) history: History,
     /// Registry of devices and connection slots of text clients, used only for counting
     /// connections.
     pub(super) devices: DeviceRegistry,
@@ -46,8 +49,8 @@ pub(super) struct Changing {
 }
 
 impl Changing {
-    fn uses(self) -> [SettingsUser; 5] {
-        let Self { dialogue, dialogue_of, gateway, gateway_idle, chat, museum, .. } = self;
+    fn uses(self) -> [SettingsUser; 6] {
+        let Self { dialogue, dialogue_of, gateway, gateway_idle, chat, museum, history, .. } = self;
         [
             Box::new(|config| Ok(Box::new(telemetry::changed(&config.log.level)?))),
             Box::new(move |config| {
@@ -69,6 +72,10 @@ impl Changing {
             Box::new(move |config| {
                 let (museum, settings) = (Arc::clone(&museum), config.museum.clone());
                 Ok(Box::new(move || museum.change(settings)))
+            }),
+            Box::new(move |config| {
+                let (history, settings) = (history.clone(), config.history.clone());
+                Ok(Box::new(move || history.change(settings)))
             }),
         ]
     }

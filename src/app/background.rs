@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Services, local_time, settings};
 use crate::config::Config;
+use crate::history::History;
 use crate::tls::Certificate;
 
 /// Wait before another attempt to synthesise the fixed phrases.
@@ -60,6 +61,12 @@ pub(super) fn follow_tool_servers(registry: Registry, others: bool) -> JoinHandl
             async { if others { registry.follow_store().await } else { registry.load().await } };
         tokio::join!(servers, registry.keep_pins(others));
     })
+}
+
+/// Stores turns that end, and deletes old ones.
+pub(super) fn keep_history(history: &History, process: &CancellationToken) -> [JoinHandle<()>; 2] {
+    let (storing, trimming) = (history.clone(), history.clone());
+    [tokio::spawn(storing.run(process.clone())), tokio::spawn(trimming.keep_trimming())]
 }
 
 /// Returns the common beginning of prompts: the tools of all devices, and the instructions.

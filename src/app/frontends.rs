@@ -16,6 +16,8 @@ use hearken_providers::state;
 
 use super::{Services, Shared, llm, local_time};
 use crate::config::Config;
+use crate::history::History;
+use crate::history::trial::Trials;
 use crate::http::{
     self, Admin, CONSOLE_PATH, Chats, DeviceEndpoint, Face, Health, LiteMcp, MuseumClients,
     PAGE_PATH, Persons, TextClients, ToolsApi, Turns,
@@ -106,7 +108,7 @@ pub(super) fn frontends(
     health: Health,
 ) -> Frontends {
     let Shared { config, tooling, .. } = shared;
-    let Services { clients, chats, museum, admin, persons } = services;
+    let Services { clients, chats, museum, admin, persons, trials } = services;
     Frontends {
         device_endpoint: devices,
         health,
@@ -119,6 +121,8 @@ pub(super) fn frontends(
         persons,
         console: config.console.enabled,
         turns: Turns::new(shared.turn_journal.clone(), shared.process.clone()),
+        history: shared.history.clone(),
+        trials,
         tasks: shared.tasks.clone(),
     }
 }
@@ -136,6 +140,8 @@ pub(super) struct Frontends {
     admin: Option<Arc<Admin>>,
     persons: Arc<Persons>,
     turns: Turns,
+    history: History,
+    trials: Trials,
     console: bool,
     tasks: Tasks,
 }
@@ -159,6 +165,7 @@ impl Frontends {
         }
         http::person_routes(services, self.persons);
         http::turn_routes(services, self.turns);
+        http::history_routes(services, self.history, self.trials);
         services.app_data(Data::new(self.tasks));
         services.app_data(Data::new(self.health.cluster.clone()));
         http::litemcp_routes(services, self.own_tools);

@@ -43,6 +43,9 @@ pub fn check(config: &Config) -> Result<(), ConfigError> {
     redis(config)?;
     state(config)?;
     within("journal.max_turns", config.journal.max_turns, 0, 10_000)?;
+    within("history.retention_days", config.history.retention_days, 0, 36_500)?;
+    within("history.max_turns", config.history.max_turns, 1, 10_000_000)?;
+    within("history.max_audio_mib", config.history.max_audio_mib, 0, 1_000_000)?;
     within("traces.timeout_ms", config.traces.timeout_ms, 100, 60_000)?;
     log::rules(&config.log.level)?;
     within("server.max_connections", config.server.max_connections, 1, 1_000_000)?;

@@ -13,6 +13,7 @@ mod compose;
 mod console;
 mod embedded;
 pub mod env;
+mod history;
 mod http;
 mod llm;
 pub mod log;
@@ -50,6 +51,7 @@ pub use auth::{AuthConfig, AuthRequired};
 pub use console::ConsoleConfig;
 pub use embedded::EmbeddedConfig;
 pub use env::{EnvVars, ProcessEnv};
+pub use history::HistoryConfig;
 pub use http::HttpConfig;
 pub use log::{LogConfig, LogFormat};
 pub use mask::masked;
@@ -126,6 +128,8 @@ pub struct Config {
     pub admission: AdmissionSettings,
     /// Journal of the last turns.
     pub journal: JournalSettings,
+    /// What is kept of conversations.
+    pub history: HistoryConfig,
     /// Traces of turns.
     pub traces: TracesConfig,
     /// Level and format of the log.

@@ -13,7 +13,7 @@ use hearken_proto::fault::Fault;
 use hearken_proto::gateway::MAX_SYSTEM_PROMPT_CHARS;
 use hearken_proto::ids::{DeviceId, SessionId};
 use hearken_proto::json;
-use hearken_store::Device;
+use hearken_store::{Device, HistoryPart};
 use hearken_tool_sources::{DEFAULT_AGENT, MAX_AGENT_BYTES};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -25,6 +25,7 @@ use super::fault::{Answer, Faults, Refusal, refusal, store_failed};
 use super::request_identity::{query, tidy};
 use super::{AccessControl, DeviceEndpoint, ToolsApi, device_orders, params};
 use crate::auth::bytes_of_hex;
+use crate::history::History;
 
 /// Default page size.
 const PAGE: u32 = 100;
@@ -320,7 +321,7 @@ fn prompt_of(text: &str) -> Result<String, Refusal> {
     Ok(text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect())
 }
 
-/// Deletes a device, and ends its connection (`DELETE /api/devices/{id}`).
+/// Deletes a device with what is kept of its conversations, and ends its connection (`DELETE /api/devices/{id}`).
 #[utoipa::path(delete, path = "/api/devices/{id}", tag = "devices", params(("id" = String, Path,)),
     responses((status = 204), Faults))]
 pub(super) async fn forget(
@@ -330,6 +331,7 @@ pub(super) async fn forget(
     device_endpoint: web::Data<DeviceEndpoint>,
     cluster: web::Data<Cluster>,
     api: web::Data<ToolsApi>,
+    history: web::Data<History>,
 ) -> Answer {
     let id = id_of(&id);
     if !access.store.forget(&id, wall_clock::dates().latest).await.map_err(|e| store_failed(&e))? {
@@ -338,6 +340,8 @@ pub(super) async fn forget(
     api.registry.forget(&id);
     tracing::info!(device = %id, "deleted a device");
     disconnect(&cluster, &device_endpoint, &id).await?;
+    let said = HistoryPart::Client(id.to_string());
+    history.delete(&said).await.map_err(|e| store_failed(&e))?;
     Ok(HttpResponse::NoContent().finish())
 }
 

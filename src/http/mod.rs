@@ -19,6 +19,7 @@ pub mod fuzzing;
 mod gateway;
 mod health;
 mod held_body;
+mod history;
 pub mod kept_connections;
 mod litemcp;
 mod mcp_endpoint;
@@ -41,6 +42,9 @@ use std::sync::Arc;
 
 use actix_web::web::{self, ServiceConfig};
 use hearken_store::DeviceStore;
+
+use crate::history::History;
+use crate::history::trial::Trials;
 
 pub use admin::Admin;
 pub use auth::{ADMIN_TOKEN_FILE, Auth, Face, SECRET_FILE, admin_token, secret, tokens};
@@ -161,6 +165,22 @@ pub fn turn_routes(services: &mut ServiceConfig, turns: Turns) {
         .app_data(web::Data::new(turns))
         .route("/api/turns", web::get().to(turns::list))
         .route(turns::LIVE, web::get().to(turns::live));
+}
+
+/// Adds the routes of what is kept of conversations.
+pub fn history_routes(services: &mut ServiceConfig, history: History, trials: Trials) {
+    services
+        .app_data(web::Data::new(history))
+        .app_data(web::Data::new(trials))
+        .route("/api/history", web::get().to(history::list))
+        .route("/api/history", web::delete().to(history::delete_many))
+        .route("/api/history/summary", web::get().to(history::summary))
+        .route("/api/history/export", web::get().to(history::export))
+        .route(history::ONE, web::get().to(history::get))
+        .route(history::ONE, web::delete().to(history::delete))
+        .route("/api/history/{id}/heard.wav", web::get().to(history::heard))
+        .route("/api/history/{id}/said.wav", web::get().to(history::said))
+        .route("/api/history/{id}/again", web::post().to(history::again));
 }
 
 /// Adds all other routes to an application; `main` and the tests use this function.

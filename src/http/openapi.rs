@@ -10,8 +10,8 @@ use utoipa_swagger_ui::SwaggerUi;
 
 use super::fault::FaultBody;
 use super::{
-    admin, chat, chat_worlds, device_orders, device_tools, devices, health, mcp_endpoint, museum,
-    persons, tool_servers, tools_api, turns,
+    admin, chat, chat_worlds, device_orders, device_tools, devices, health, history, mcp_endpoint,
+    museum, persons, tool_servers, tools_api, turns,
 };
 
 /// Path of the description.
@@ -41,6 +41,8 @@ pub const PATH: &str = "/api/openapi.json";
         tools_api::list, tools_api::call, tools_api::accept,
         tool_servers::list, tool_servers::add, tool_servers::get, tool_servers::remove,
         tool_servers::switch, turns::list, turns::live,
+        history::summary, history::list, history::get, history::heard, history::said,
+        history::delete, history::delete_many, history::again, history::export,
         health::healthz, health::readyz, health::metrics, mcp_endpoint::health,
     )
 )]

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures_util::Stream;
 use futures_util::stream::unfold;
 use hearken_actors::slots::{Slot, Slots};
-use hearken_actors::turn_trace::{TracedTurn, TurnJournal};
+use hearken_actors::turn_trace::TurnJournal;
 use hearken_proto::fault::Fault;
 use serde::Serialize;
 use tokio::sync::watch;
@@ -21,6 +21,7 @@ use super::extract::Operator;
 use super::fault::{Answer, Faults, refusal};
 use super::middleware::slot_of;
 use super::params::number;
+use crate::turn_json::TurnJson;
 
 /// Path of the turns as they happen.
 pub(super) const LIVE: &str = "/api/turns/live";
@@ -51,90 +52,11 @@ impl Turns {
     }
 }
 
-/// A turn. Times are milliseconds since it began.
-#[derive(Serialize, ToSchema)]
-pub(super) struct TurnShown {
-    /// Id of the turn, of its trace, and in the log.
-    id: String,
-    /// Id of its OpenTelemetry trace: the same number, without hyphens.
-    trace_id: String,
-    /// `voice`, `text` or `chat`.
-    kind: &'static str,
-    /// Id of the device or session.
-    client: String,
-    /// When it began, RFC 3339.
-    began: String,
-    /// `listening`, `thinking`, `speaking` or `ended`.
-    state: &'static str,
-    /// `answered`, `interrupted`, `silent`, `failed` or `refused`, once it has ended.
-    outcome: Option<&'static str>,
-    /// What the person said, if that is kept.
-    heard: Option<String>,
-    /// What was answered, if that is kept.
-    said: Option<String>,
-    /// Time from the end of speech, or from the beginning of a text, to the first packet or words.
-    wait_ms: Option<f64>,
-    /// Times of its stages.
-    spans: Vec<SpanShown>,
-    /// Its moments.
-    events: Vec<EventShown>,
-}
-
-/// Time of a stage.
-#[derive(Serialize, ToSchema)]
-struct SpanShown {
-    name: &'static str,
-    detail: Option<String>,
-    start_ms: f64,
-    /// `null` while it lasts.
-    end_ms: Option<f64>,
-}
-
-/// Moment of a turn.
-#[derive(Serialize, ToSchema)]
-struct EventShown {
-    name: &'static str,
-    at_ms: f64,
-}
-
 /// Last turns.
 #[derive(Serialize, ToSchema)]
 struct LastTurns {
     /// Newest first.
-    turns: Vec<TurnShown>,
-}
-
-/// Returns a time in milliseconds, to a hundredth.
-fn ms(time: Duration) -> f64 {
-    (time.as_secs_f64() * 100_000.0).round() / 100.0
-}
-
-impl From<TracedTurn> for TurnShown {
-    fn from(turn: TracedTurn) -> Self {
-        let wait_ms = turn.wait().map(ms);
-        let spans = turn.spans.into_iter().map(|span| SpanShown {
-            name: span.stage.name(),
-            detail: span.detail,
-            start_ms: ms(span.start),
-            end_ms: span.end.map(ms),
-        });
-        let moments = turn.moments.into_iter();
-        let events = moments.map(|(moment, at)| EventShown { name: moment.name(), at_ms: ms(at) });
-        Self {
-            id: turn.id.to_string(),
-            trace_id: turn.id.simple().to_string(),
-            kind: turn.kind.name(),
-            client: turn.client,
-            began: turn.began.to_string(),
-            state: turn.activity.name(),
-            outcome: turn.outcome.map(|outcome| outcome.name()),
-            heard: turn.heard,
-            said: turn.said,
-            wait_ms,
-            spans: spans.collect(),
-            events: events.collect(),
-        }
-    }
+    turns: Vec<TurnJson>,
 }
 
 /// Lists the last turns, newest first (`GET /api/turns`).
@@ -143,7 +65,7 @@ impl From<TracedTurn> for TurnShown {
     responses((status = 200, body = LastTurns), Faults))]
 pub(super) async fn list(_: Operator, request: HttpRequest, turns: web::Data<Turns>) -> Answer {
     let limit = number(&request, "limit", (1, MOST), Fault::BadRequest)?.unwrap_or(USUAL);
-    let turns = turns.journal.last(limit).into_iter().map(TurnShown::from).collect();
+    let turns = turns.journal.last(limit).into_iter().map(TurnJson::from).collect();
     Ok(HttpResponse::Ok().json(LastTurns { turns }))
 }
 
@@ -209,7 +131,7 @@ impl Watch {
         let turns = self.journal.changed_since(told);
         let mut events = String::new();
         for turn in turns {
-            let turn = serde_json::to_string(&TurnShown::from(turn)).unwrap_or_default();
+            let turn = serde_json::to_string(&TurnJson::from(turn)).unwrap_or_default();
             events.push_str("event: turn\ndata: ");
             events.push_str(&turn);
             events.push_str("\n\n");

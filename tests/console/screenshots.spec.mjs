@@ -1,9 +1,9 @@
 // Takes the pictures of docs/console.md: each screen light, dark and on a phone. Only where CONSOLE_PICTURES names a folder;
 // `scripts/console pictures` does. Not a test of how it looks.
-import { expect, test } from './support.mjs';
+import { expect, keep, test } from './support.mjs';
 
 const folder = process.env.CONSOLE_PICTURES ?? '';
-const SCREENS = ['home', 'talk', 'live', 'devices', 'people', 'tools', 'settings', 'conversations', 'audit'];
+const SCREENS = ['home', 'talk', 'live', 'history', 'devices', 'people', 'tools', 'settings', 'conversations', 'audit'];
 const FORMS = [
   { name: 'light', theme: 'light', width: 1200, height: 760 },
   { name: 'dark', theme: 'dark', width: 1200, height: 760 },
@@ -11,6 +11,9 @@ const FORMS = [
 ];
 
 test.skip(!folder, 'CONSOLE_PICTURES names no folder');
+// The conversation on Talk is then there to see on History.
+test.beforeAll(() => keep('audio'));
+test.afterAll(() => keep(null));
 
 /** Has something said and something written, so that there is something to see. */
 async function converse(page) {
@@ -31,6 +34,7 @@ for (const form of FORMS) {
       await open(screen, { theme: form.theme });
       await expect(page.getByText(/^Loading/)).toHaveCount(0);
       if (screen === 'talk') await converse(page);
+      if (screen === 'history') await page.locator('a.turn').first().click();
       await page.screenshot({ path: `${folder}/${screen}-${form.name}.jpg`, type: 'jpeg', quality: 72, animations: 'disabled' });
     });
   }

@@ -45,6 +45,34 @@ export async function operator(method, path, data) {
   return told;
 }
 
+/** Counts what the page plays: the loudest sample that reaches the loudspeaker. */
+export async function listenToOutput(page) {
+  await page.addInitScript(() => {
+    const connect = AudioNode.prototype.connect;
+    window.loudest = 0;
+    AudioNode.prototype.connect = function (to, ...rest) {
+      if (to instanceof AudioDestinationNode && !(to.context instanceof OfflineAudioContext)) {
+        const meter = to.context.createAnalyser();
+        connect.call(this, meter);
+        const samples = new Float32Array(meter.fftSize);
+        setInterval(() => {
+          meter.getFloatTimeDomainData(samples);
+          window.loudest = Math.max(window.loudest, ...samples.map(Math.abs));
+        }, 20);
+      }
+      return connect.call(this, to, ...rest);
+    };
+  });
+}
+
+/** Changes what is kept, as the administrator. */
+export async function keep(what) {
+  const { tokens } = JSON.parse(process.env.CONSOLE_KEPT);
+  const api = await request.newContext({ baseURL: process.env.HEARKEN_URL, extraHTTPHeaders: { authorization: `Bearer ${tokens.access}` } });
+  expect((await api.fetch('/api/admin/config', { method: 'PATCH', data: { 'history.keep': what } })).status()).toBe(200);
+  await api.dispose();
+}
+
 /** Expects no fault of accessibility in what the page shows. */
 export async function accessible(page) {
   const found = await new AxeBuilder({ page }).analyze();

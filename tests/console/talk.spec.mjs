@@ -1,6 +1,6 @@
 // The page as a device against a real server: a typed turn, a spoken turn in each mode, a file as microphone, interrupting,
 // tools of the page, the three framings, and what is left without a secure context. The model of the tests calls the lamp.
-import { expect, operator, test } from './support.mjs';
+import { expect, listenToOutput, operator, test } from './support.mjs';
 
 const wav = process.env.CONSOLE_WAV ?? '';
 const state = (page) => page.locator('.head .badge[role=status]');
@@ -11,26 +11,6 @@ const words = (page) => page.locator('.you.wrap');
 async function answered(page, atLeast = 1) {
   await expect(replies(page).nth(atLeast - 1)).toBeVisible({ timeout: 20_000 });
   await expect(state(page)).toHaveText(/idle|listens/, { timeout: 30_000 });
-}
-
-/** Counts what the page plays: the loudest sample that reaches the loudspeaker. */
-async function listenToOutput(page) {
-  await page.addInitScript(() => {
-    const connect = AudioNode.prototype.connect;
-    window.loudest = 0;
-    AudioNode.prototype.connect = function (to, ...rest) {
-      if (to instanceof AudioDestinationNode && !(to.context instanceof OfflineAudioContext)) {
-        const meter = to.context.createAnalyser();
-        connect.call(this, meter);
-        const samples = new Float32Array(meter.fftSize);
-        setInterval(() => {
-          meter.getFloatTimeDomainData(samples);
-          window.loudest = Math.max(window.loudest, ...samples.map(Math.abs));
-        }, 20);
-      }
-      return connect.call(this, to, ...rest);
-    };
-  });
 }
 
 test('a typed sentence is answered with words and sound, and the lamp is lit by a tool', async ({ page, open, faults }) => {

@@ -415,7 +415,11 @@ impl Utterance {
         if let Some(recent) = &mut self.recent {
             recent.push(sound);
         }
-        if self.sent <= longest && !self.audio.send(sound) {
+        if self.sent > longest {
+            return;
+        }
+        self.turn.trace().heard_sound(sound);
+        if !self.audio.send(sound) {
             self.dropped += 1;
             actor_metrics().drops.utterance.increment(1);
         }

@@ -46,6 +46,8 @@ pub struct Prompt {
     pub max_tokens: u32,
     /// Sampling temperature, 0.0 to 1.0.
     pub temperature: f64,
+    /// Name of the model; empty for the configured one.
+    pub model: String,
 }
 
 /// Use of the offered tools by the model.

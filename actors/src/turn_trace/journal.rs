@@ -2,6 +2,7 @@
 //! turn.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use jiff::Timestamp;
@@ -11,7 +12,9 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::{Activity, ClientKind, Entry, Facts, TracedTurn, TurnTrace, Writer};
+use super::{
+    Activity, ClientKind, EndedTurn, Entry, Facts, Keep, TracedSound, TracedTurn, TurnTrace, Writer,
+};
 use crate::metrics::stages::record_turn;
 
 /// Settings of the journal.
@@ -40,8 +43,11 @@ struct Shared {
     turns: Mutex<VecDeque<Arc<Entry>>>,
     /// Number of changes until now.
     changes: watch::Sender<u64>,
-    /// Receiver of turns that have ended.
+    /// Receiver of turns that have ended, for traces.
     export: OnceLock<mpsc::Sender<TracedTurn>>,
+    /// Receiver of turns that have ended and are to be kept, and how much of them is.
+    history: OnceLock<mpsc::Sender<EndedTurn>>,
+    keep: AtomicU8,
 }
 
 impl Default for TurnJournal {
@@ -53,13 +59,41 @@ impl Default for TurnJournal {
 impl TurnJournal {
     /// Creates a journal.
     pub fn new(settings: JournalSettings) -> Self {
-        let (turns, changes) = (Mutex::default(), watch::Sender::new(0));
-        Self(Arc::new(Shared { settings, turns, changes, export: OnceLock::new() }))
+        Self(Arc::new(Shared {
+            settings,
+            turns: Mutex::default(),
+            changes: watch::Sender::new(0),
+            export: OnceLock::new(),
+            history: OnceLock::new(),
+            keep: AtomicU8::default(),
+        }))
     }
 
     /// Returns whether what was said is kept.
     pub(super) fn keeps_words(&self) -> bool {
-        self.0.settings.words
+        self.0.settings.words || self.keep() != Keep::Off
+    }
+
+    /// Returns how much is kept of turns that have ended.
+    pub(super) fn keep(&self) -> Keep {
+        match self.0.keep.load(Ordering::Relaxed) {
+            0 => Keep::Off,
+            1 => Keep::Text,
+            _ => Keep::Audio,
+        }
+    }
+
+    /// Sets how much is kept of turns that end from now on.
+    pub fn set_keep(&self, keep: Keep) {
+        self.0.keep.store(keep as u8, Ordering::Relaxed);
+    }
+
+    /// Sends each turn that ends with words to this receiver, if it is to be kept. What it has no place for is lost and
+    /// counted. Only the first receiver counts.
+    pub fn keep_history(&self, receiver: mpsc::Sender<EndedTurn>) {
+        if self.0.history.set(receiver).is_err() {
+            tracing::error!("turns are kept already");
+        }
     }
 
     /// Begins a turn of a client.
@@ -78,7 +112,12 @@ impl TurnJournal {
             spans: Vec::new(),
             moments: Vec::new(),
         };
-        let facts = Mutex::new(Facts { turn, attempts: 0, changed: self.changed() });
+        let facts = Mutex::new(Facts {
+            turn,
+            attempts: 0,
+            sound: TracedSound::default(),
+            changed: self.changed(),
+        });
         let entry = Arc::new(Entry { began: Instant::now(), facts });
         let mut turns = self.turns();
         turns.push_back(Arc::clone(&entry));
@@ -91,14 +130,14 @@ impl TurnJournal {
 
     /// Returns the last turns, newest first.
     pub fn last(&self, most: usize) -> Vec<TracedTurn> {
-        self.turns().iter().rev().take(most).map(|entry| entry.facts().turn.clone()).collect()
+        self.turns().iter().rev().take(most).map(|entry| self.shown(&entry.facts().turn)).collect()
     }
 
     /// Returns the turns that have changed after this number of changes, oldest first.
     pub fn changed_since(&self, seen: u64) -> Vec<TracedTurn> {
         let turns: Vec<_> = self.turns().iter().cloned().collect();
         let changed = turns.iter().map(|entry| entry.facts()).filter(|facts| facts.changed > seen);
-        changed.map(|facts| facts.turn.clone()).collect()
+        changed.map(|facts| self.shown(&facts.turn)).collect()
     }
 
     /// Returns a receiver of the number of changes.
@@ -124,8 +163,25 @@ impl TurnJournal {
         number
     }
 
-    pub(super) fn ended(&self, turn: TracedTurn) {
+    /// Returns what the journal shows of a turn.
+    fn shown(&self, turn: &TracedTurn) -> TracedTurn {
+        let mut turn = turn.clone();
+        if !self.0.settings.words {
+            (turn.heard, turn.said) = (None, None);
+        }
+        turn
+    }
+
+    pub(super) fn ended(&self, ended: EndedTurn) {
+        let turn = ended.turn.clone();
         record_turn(&turn);
+        let has_words = turn.heard.is_some() || turn.said.is_some();
+        if self.keep() != Keep::Off && has_words {
+            let lost = self.0.history.get().is_some_and(|h| h.try_send(ended).is_err());
+            if lost {
+                counter!("hearken_history_lost_total").increment(1);
+            }
+        }
         let lost = self.0.export.get().is_some_and(|export| export.try_send(turn).is_err());
         if lost {
             counter!("hearken_turn_exports_lost_total").increment(1);

@@ -6,6 +6,7 @@ mod backup;
 mod check;
 mod config;
 mod error;
+mod history;
 mod museum;
 mod restore;
 mod settings;
@@ -26,6 +27,10 @@ pub use backup::{BackupError, Progress, RowCounts};
 pub use check::CheckReport;
 pub use config::StoreConfig;
 pub use error::{StoreError, StoreErrorKind};
+pub use history::{
+    HistoryClient, HistoryFilter, HistoryPart, HistoryStore, HistorySummary, HistoryTurn,
+    MOST_DELETED, Side, SoundPlace, StoredTurn, TurnSound,
+};
 pub use museum::{MuseumSession, MuseumStore};
 pub use settings::{AuditEntry, MAX_AUDIT_ENTRIES, SettingsStore};
 pub use sql::{FILE_NAME, SqlStore};

@@ -57,7 +57,7 @@ const fn maybe(column: Column) -> Column {
 }
 
 /// All tables of the store.
-pub(super) const TABLES: [Table; 21] = [
+pub(super) const TABLES: [Table; 23] = [
     Table {
         name: "devices",
         columns: &[
@@ -207,7 +207,7 @@ pub(super) const TABLES: [Table; 21] = [
         ],
         key: "session_id",
     },
-    // Of these three, too, the numbers are given anew.
+    // Of these and of history, too, the numbers are given anew.
     Table {
         name: "persons",
         columns: &[text("person_id"), text("name"), number("created_ms")],
@@ -217,6 +217,28 @@ pub(super) const TABLES: [Table; 21] = [
     Table {
         name: "person_memories",
         columns: &[text("person_id"), text("kind"), json("memory")],
+        key: "number",
+    },
+    Table {
+        name: "history",
+        columns: &[
+            text("turn_id"),
+            text("kind"),
+            text("client"),
+            number("began_ms"),
+            text("outcome"),
+            text("heard"),
+            text("said"),
+            text("searched"),
+            json("timing"),
+            json("sounds"),
+            number("sound_bytes"),
+        ],
+        key: "number",
+    },
+    Table {
+        name: "history_sounds",
+        columns: &[text("turn_id"), text("side"), bytes("packets")],
         key: "number",
     },
     Table { name: "settings", columns: &[text("name"), json("value")], key: "name" },

@@ -2,6 +2,7 @@
 //! change while the server runs. Not for what a setting does beyond being used.
 
 mod changes;
+mod history;
 mod sessions;
 mod turns;
 

@@ -25,13 +25,13 @@ use crate::server::voices::SPEECH;
 use crate::support::app::{HEARD, REPLY, TestServer, Vendors};
 
 /// A person says something to a device and is answered.
-async fn spoken_turn(server: &TestServer) {
+pub(super) async fn spoken_turn(server: &TestServer) {
     let mut person = Person::meet(&server.device_url(), 1, ListenMode::Auto).await;
     person.say(&SPEECH).await;
     assert_eq!(person.answer().await, good_answer());
 }
 
-async fn typed_turn(server: &TestServer) {
+pub(super) async fn typed_turn(server: &TestServer) {
     let (mut client, _) = connect_async(server.gateway_url()).await.unwrap();
     let question = json!({"type": "text_input", "text": "hello"});
     client.send(Message::text(question.to_string())).await.unwrap();

@@ -10,6 +10,7 @@ use hearken_base::{
 use url::Url;
 
 use super::anthropic::AnthropicLlm;
+use super::by_name::ByName;
 use super::call_limit::{CallLimits, LimitedLlm};
 use super::cost_tracker::{CostTracker, CountingLlm, PricedLlm, Prices};
 use super::extra;
@@ -81,12 +82,23 @@ pub fn llm(settings: &LlmSettings) -> Result<Arc<dyn Llm>, SettingError> {
     llm_for(settings, &ChainOptions::unshared())
 }
 
+/// Builds the language models of the settings, and others that prompts ask for by name; see [`chain`].
+///
+/// # Errors
+/// A setting cannot be used. Names its key, its value and the accepted values.
+pub fn llm_for(
+    settings: &LlmSettings,
+    options: &ChainOptions,
+) -> Result<Arc<dyn Llm>, SettingError> {
+    Ok(Arc::new(ByName::new(settings, options)?))
+}
+
 /// Builds the language models of the settings: `llm.base_url` and, if it fails before its first
 /// words, the models of `llm.fallback` in order. Each has retries that suit `asker`.
 ///
 /// # Errors
 /// A setting cannot be used. Names its key, its value and the accepted values.
-pub fn llm_for(
+pub(super) fn chain(
     settings: &LlmSettings,
     options: &ChainOptions,
 ) -> Result<Arc<dyn Llm>, SettingError> {

@@ -173,9 +173,13 @@ impl ChatStore for SqlStore {
     async fn purge(&self, id: &SessionId) -> Result<bool, BoxError> {
         in_time_for_ports(async {
             let sql = "DELETE FROM chat_sessions WHERE session_id = $1 AND status = 'deleted'";
-            let gone =
-                sqlx::query(sql).bind(text(id.as_str())).execute(self.writer().await?.pool).await?;
-            Ok(gone.rows_affected() > 0)
+            let id = text(id.as_str());
+            let gone = sqlx::query(sql).bind(&id).execute(self.writer().await?.pool).await?;
+            let gone = gone.rows_affected() > 0;
+            if gone {
+                self.delete_history_of(&id).await?;
+            }
+            Ok(gone)
         })
         .await
     }

@@ -10,6 +10,7 @@ mod chat_owners;
 mod codes;
 mod devices;
 mod disk;
+mod history;
 mod location;
 pub(super) mod migrations;
 mod museum;

@@ -254,7 +254,7 @@ impl SqlStore {
 
     /// Empties the write-ahead log of a file, which holds what was deleted. A long read, such as a
     /// backup, prevents it: then the log is overwritten after that.
-    async fn empty_log(&self) {
+    pub(super) async fn empty_log(&self) {
         if self.dialect() == Dialect::Postgres {
             return;
         }

@@ -58,8 +58,7 @@ impl SqlStore {
             let file = self.make_file().await?;
             self.make_tables().await?;
             if let Some(file) = file {
-                // Runs once: the tables are there now.
-                let _ = self.opened.set(file);
+                self.opened.get_or_init(|| file);
             }
             Ok(())
         })

@@ -14,6 +14,7 @@ mod earlier_versions;
 mod failed_upgrades;
 mod faults;
 mod full_disk;
+mod history;
 mod killed;
 mod migrations;
 mod moved_file;

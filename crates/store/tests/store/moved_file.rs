@@ -14,8 +14,8 @@ async fn create_many(store: &SqlStore, name: &str) {
     let names: Vec<String> = (0..32).map(|number| format!("{name}-{number}")).collect();
     let created = names.iter().map(async |name| {
         // A connection that is new finds no file.
-        let _ = store.create(&session(name), "").await;
-        let _ = store.session(&id(name)).await;
+        drop(store.create(&session(name), "").await);
+        drop(store.session(&id(name)).await);
     });
     futures_util::future::join_all(created).await;
 }

@@ -72,7 +72,7 @@ async fn people_are_kept_renamed_and_deleted(place: Arc<Place>) {
 }
 
 /// Opens a place once more, as a server does that starts again.
-async fn open_again(place: &Place, store: SqlStore) -> SqlStore {
+pub(super) async fn open_again(place: &Place, store: SqlStore) -> SqlStore {
     if !place.is_shared() {
         return store;
     }
@@ -183,12 +183,12 @@ async fn a_person_who_is_deleted_meanwhile_is_remembered_by_nobody(place: Arc<Pl
 }
 
 /// Bytes as characters, which are found faster.
-fn latin(bytes: &[u8]) -> String {
+pub(super) fn latin(bytes: &[u8]) -> String {
     bytes.iter().copied().map(char::from).collect()
 }
 
 /// The content of all files of a store.
-fn content(folder: &Path) -> String {
+pub(super) fn content(folder: &Path) -> String {
     let files = std::fs::read_dir(folder).unwrap();
     files.map(|file| latin(&std::fs::read(file.unwrap().path()).unwrap())).collect()
 }

@@ -6,6 +6,7 @@ export const en = {
   'nav.home': 'Home',
   'nav.talk': 'Talk',
   'nav.live': 'Live',
+  'nav.history': 'History',
   'nav.devices': 'Devices',
   'nav.people': 'People',
   'nav.tools': 'Tools',

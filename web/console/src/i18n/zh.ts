@@ -8,6 +8,7 @@ export const zh: Record<keyof typeof en, string> = {
   'nav.home': '首页',
   'nav.talk': '对话',
   'nav.live': '实时',
+  'nav.history': '历史',
   'nav.devices': '设备',
   'nav.people': '人员',
   'nav.tools': '工具',

@@ -3,8 +3,9 @@ import { ApiError } from './errors';
 import { call, read, send, type Sent } from './http';
 import { session } from './session.svelte';
 import type {
-  AdminMetrics, Audit, ChatMessages, ChatSessions, Device, Devices, DeviceTools, MuseumSessions, Ota, Person, PersonDetail,
-  Ready, Settings, SourceReport, ToolResult, ToolServer, ToolServerSettings, Turn,
+  AdminMetrics, AgainAnswer, Audit, ChatMessages, ChatSessions, Device, Devices, DeviceTools, HistorySummary, KeptTurn,
+  KeptTurns, MuseumSessions, Ota, Person, PersonDetail, Ready, Settings, SourceReport, ToolResult, ToolServer,
+  ToolServerSettings, Turn, Voice,
 } from './types';
 
 const one = (base: string, id: string, rest = '') => `${base}/${encodeURIComponent(id)}${rest}`;
@@ -108,6 +109,31 @@ async function sendTurns(path: string, sent: Sent = {}): Promise<Response> {
 export const turns = {
   list: async (limit = 50) => (await read<{ turns: Turn[] }>(await sendTurns(`/api/turns${query({ limit })}`))).turns,
   live: (signal: AbortSignal) => sendTurns('/api/turns/live', { signal, headers: { Accept: 'text/event-stream' } }),
+};
+
+/** Which kept turns are meant; what is empty does not narrow them. */
+export interface HistoryFilter { client: string; kind: string; outcome: string; q: string }
+
+/** Reads a 2xx response as a file. */
+async function fileOf(response: Response): Promise<Blob> {
+  if (!response.ok) await read(response);
+  return response.blob();
+}
+
+const ofHistory = async <T>(path: string, sent: Sent = {}) => read<T>(await sendTurns(`/api/history${path}`, sent));
+
+export const history = {
+  summary: () => ofHistory<HistorySummary>('/summary'),
+  list: (filter: HistoryFilter, before: number | null, limit: number, signal: AbortSignal) =>
+    ofHistory<KeptTurns>(query({ ...filter, before, limit }), { signal }),
+  get: (id: string) => ofHistory<KeptTurn>(one('', id)),
+  sound: async (id: string, voice: Voice) => fileOf(await sendTurns(one('/api/history', id, `/${voice}.wav`))),
+  export: async (filter: HistoryFilter) => fileOf(await sendTurns(`/api/history/export${query({ ...filter })}`)),
+  remove: (id: string) => ofHistory<void>(one('', id), { method: 'DELETE' }),
+  removeOf: (client: string) => ofHistory<{ deleted: number }>(query({ client }), { method: 'DELETE' }),
+  removeAll: () => ofHistory<{ deleted: number }>(query({ all: 'true' }), { method: 'DELETE' }),
+  again: (id: string, body: { system_prompt?: string; model?: string }) =>
+    ofHistory<AgainAnswer>(one('', id, '/again'), { method: 'POST', body }),
 };
 
 /** Asks for the settings of a device, as firmware does when it boots. */

@@ -26,6 +26,13 @@ export function moment(text: string | null, tag: string): string {
   return new Intl.DateTimeFormat(tag, { dateStyle: 'medium', timeStyle: 'medium' }).format(at);
 }
 
+/** Formats the day of a time, with the day of the week. */
+export function day(text: string, tag: string): string {
+  const at = new Date(text);
+  if (Number.isNaN(at.getTime())) return text;
+  return new Intl.DateTimeFormat(tag, { dateStyle: 'full' }).format(at);
+}
+
 export function clock(text: string, tag: string): string {
   const at = new Date(text);
   if (Number.isNaN(at.getTime())) return text;

@@ -1,7 +1,7 @@
 // Which screen is shown: the part of the address after `#/`. Not for what a screen shows.
 
 export const SCREENS = [
-  'home', 'talk', 'live', 'devices', 'people', 'tools', 'settings', 'conversations', 'audit',
+  'home', 'talk', 'live', 'history', 'devices', 'people', 'tools', 'settings', 'conversations', 'audit',
 ] as const;
 export type Screen = (typeof SCREENS)[number];
 

@@ -81,6 +81,18 @@ export interface Turn {
   heard: string | null; said: string | null; wait_ms: number | null; spans: Span[]; events: Mark[];
 }
 
+/** What is kept of the turns: nothing, the words, or the words and the sound. */
+export type Keep = 'off' | 'text' | 'audio';
+export type Voice = 'heard' | 'said';
+export interface Sound { start_ms: number; length_ms: number }
+export interface KeptTurn extends Turn { audio: Record<Voice, Sound | null> | null }
+export interface KeptTurns { turns: KeptTurn[]; next: number | null }
+export interface HistorySummary {
+  keep: Keep; retention_days: number; turns: number; audio_bytes: number; oldest: string | null;
+  clients: { client: string; kind: Turn['kind']; turns: number; last: string }[];
+}
+export interface AgainAnswer { answer: string; first_word_ms: number | null; total_ms: number; model: string | null }
+
 export interface Ota {
   websocket?: { url: string; token?: string; version?: number };
   firmware?: { version: string; url: string };

@@ -21,16 +21,19 @@ export interface Timeline {
 /** Shortest time that a timeline shows, in milliseconds. */
 const SHORTEST = 1_000;
 
-/** Lays a turn out; spans that have not ended reach to `now`, in milliseconds since the turn began. */
-export function timeline(turn: Turn, now: number): Timeline {
+/**
+ * Lays a turn out; spans that have not ended reach to `now`, in milliseconds since the turn began. The edges hold `also` too,
+ * such as the sound of the turn.
+ */
+export function timeline(turn: Turn, now: number, also: Interval | null = null): Timeline {
   const bars = turn.spans.map((span) => {
     const open = span.end_ms === null;
     const until = turn.state === 'ended' ? span.start_ms : Math.max(now, span.start_ms);
     return { span, from: span.start_ms, to: span.end_ms ?? until, open };
   });
   const marks = turn.events.map((event) => event.at_ms);
-  const start = Math.min(0, ...bars.map((bar) => bar.from));
-  const end = Math.max(start + SHORTEST, ...bars.map((bar) => bar.to), ...marks);
+  const start = Math.min(0, also?.from ?? 0, ...bars.map((bar) => bar.from));
+  const end = Math.max(start + SHORTEST, also?.to ?? 0, ...bars.map((bar) => bar.to), ...marks);
   const names = laneNames(turn);
   const lanes = names.map((name) => ({ name, bars: bars.filter((bar) => bar.span.name === name) }));
   return { lanes, start, end, wait: waitOf(turn) };

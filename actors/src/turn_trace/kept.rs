@@ -1,0 +1,106 @@
+//! What of a turn is kept beyond the journal: how much of it, and its sound. Not for where it is kept.
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+use super::{Entry, TracedTurn, TurnTrace};
+use crate::audio::pcm;
+use crate::audio::voice_detector::SAMPLE_RATE_HZ;
+
+/// Longest sound of a person that is kept of a turn, in samples: a minute.
+const MOST_SAMPLES: usize = 60 * SAMPLE_RATE_HZ as usize;
+/// Most packets of an answer that are kept of a turn: three minutes of 60 ms.
+const MOST_PACKETS: usize = 3_000;
+
+/// How much is kept of turns that have ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Keep {
+    /// Nothing.
+    #[default]
+    Off,
+    /// What was said, as text.
+    Text,
+    /// The sound, too.
+    Audio,
+}
+
+impl Keep {
+    /// Returns its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Text => "text",
+            Self::Audio => "audio",
+        }
+    }
+}
+
+/// A turn that has ended, and its sound where that is kept.
+#[derive(Debug)]
+pub struct EndedTurn {
+    /// The turn.
+    pub turn: TracedTurn,
+    /// Its sound.
+    pub sound: TracedSound,
+}
+
+/// Sound of a turn. Times are milliseconds since it began; what was said before has negative ones.
+#[derive(Debug, Default)]
+pub struct TracedSound {
+    /// When the person's sound begins.
+    pub heard_from_ms: i64,
+    /// What the recogniser was given, mono at 16 kHz.
+    pub heard: Vec<i16>,
+    /// Packets of Opus of the answer that were sent, and when each is played.
+    pub said: Vec<(i64, Bytes)>,
+}
+
+impl TracedSound {
+    fn hear(&mut self, samples: &[i16], now_ms: i64) {
+        if self.heard.is_empty() {
+            let length = pcm::duration(samples.len(), SAMPLE_RATE_HZ).as_millis();
+            self.heard_from_ms = now_ms.saturating_sub(i64::try_from(length).unwrap_or(i64::MAX));
+        }
+        let room = MOST_SAMPLES.saturating_sub(self.heard.len());
+        self.heard.extend_from_slice(&samples[..samples.len().min(room)]);
+    }
+
+    fn say(&mut self, opus: &Bytes, plays_ms: i64) {
+        if self.said.len() < MOST_PACKETS {
+            self.said.push((plays_ms, opus.clone()));
+        }
+    }
+}
+
+impl Entry {
+    /// Returns the milliseconds from the turn's beginning until this time.
+    fn ms(&self, at: Instant) -> i64 {
+        let since = at.saturating_duration_since(self.began).as_millis();
+        i64::try_from(since).unwrap_or(i64::MAX)
+    }
+}
+
+impl TurnTrace {
+    /// Keeps what the recogniser is given, if sound is kept.
+    pub(crate) fn heard_sound(&self, samples: &[i16]) {
+        if let Some(entry) = self.keeping_sound() {
+            let now_ms = entry.ms(Instant::now());
+            entry.facts().sound.hear(samples, now_ms);
+        }
+    }
+
+    /// Keeps a packet of the answer that is played at this time, if sound is kept.
+    pub(crate) fn said_packet(&self, opus: &Bytes, plays_at: Instant) {
+        if let Some(entry) = self.keeping_sound() {
+            let plays_ms = entry.ms(plays_at);
+            entry.facts().sound.say(opus, plays_ms);
+        }
+    }
+
+    fn keeping_sound(&self) -> Option<&Entry> {
+        let writer = self.writer.as_ref()?;
+        (writer.journal.keep() == Keep::Audio).then_some(&*writer.entry)
+    }
+}

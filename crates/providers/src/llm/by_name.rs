@@ -1,0 +1,84 @@
+//! Chooses the model that a prompt asks for by name, at the base URL of the settings. Not for the models themselves.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
+use futures_util::stream::{BoxStream, once};
+use hearken_actors::ports::{
+    Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind, ServiceState,
+};
+use hearken_base::SettingError;
+
+use super::model_chain::{ChainOptions, chain};
+use crate::settings::LlmSettings;
+
+/// Most models that are remembered besides the configured one. Beyond, all are built again when they are asked.
+const MOST: usize = 32;
+
+/// The configured model, and others by name with the same settings.
+pub(super) struct ByName {
+    configured: Arc<dyn Llm>,
+    settings: LlmSettings,
+    options: ChainOptions,
+    others: Mutex<BTreeMap<String, Arc<dyn Llm>>>,
+}
+
+impl ByName {
+    /// Builds the configured model; others are built when they are asked for.
+    ///
+    /// # Errors
+    /// A setting cannot be used.
+    pub(super) fn new(
+        settings: &LlmSettings,
+        options: &ChainOptions,
+    ) -> Result<Self, SettingError> {
+        let configured = chain(settings, options)?;
+        let (settings, options) = (settings.clone(), options.clone());
+        Ok(Self { configured, settings, options, others: Mutex::default() })
+    }
+
+    fn model(&self, name: &str) -> Result<Arc<dyn Llm>, ProviderError> {
+        if name.is_empty() || name == self.settings.model {
+            return Ok(Arc::clone(&self.configured));
+        }
+        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(model) = others.get(name) {
+            return Ok(Arc::clone(model));
+        }
+        let settings = LlmSettings { model: name.to_owned(), ..self.settings.clone() };
+        let model = chain(&settings, &self.options).map_err(|error| {
+            ProviderError::because("llm", ProviderErrorKind::BadRequest, error.to_string())
+        })?;
+        if others.len() >= MOST {
+            others.clear();
+        }
+        others.insert(name.to_owned(), Arc::clone(&model));
+        Ok(model)
+    }
+}
+
+impl Llm for ByName {
+    fn reply(&self, prompt: Prompt) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
+        match self.model(&prompt.model) {
+            Ok(model) => model.reply(prompt),
+            Err(error) => once(async { Err(error) }).boxed(),
+        }
+    }
+
+    fn prefetch(&self, opening: Prompt) -> BoxFuture<'static, ()> {
+        match self.model(&opening.model) {
+            Ok(model) => model.prefetch(opening),
+            Err(_) => Box::pin(std::future::ready(())),
+        }
+    }
+
+    fn state(&self) -> ServiceState {
+        self.configured.state()
+    }
+
+    fn price_per_million(&self) -> f64 {
+        self.configured.price_per_million()
+    }
+}

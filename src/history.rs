@@ -1,0 +1,175 @@
+//! History of conversations: stores turns that have ended, deletes those that are too old or too many, and those that
+//! people want to be deleted. Not for its routes, nor for its SQL.
+
+pub mod sound;
+pub mod trial;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hearken_actors::reloadable::Reloadable;
+use hearken_actors::turn_trace::{EndedTurn, TurnJournal};
+use hearken_store::{HistoryPart, HistoryStore, HistoryTurn, MOST_DELETED, StoreError};
+use jiff::{SignedDuration, Timestamp};
+use metrics::{counter, describe_counter};
+use tokio::sync::{Mutex, mpsc};
+use tokio::time::{Instant, interval, sleep};
+use tokio_util::sync::CancellationToken;
+
+use crate::config::HistoryConfig;
+use crate::turn_json::Timing;
+
+/// Turns that were lost because the store was down or too slow.
+pub const LOST: &str = "hearken_history_lost_total";
+/// Turns that wait to be stored.
+const WAITING: usize = 256;
+/// Wait before the store is tried again.
+const AGAIN_AFTER: Duration = Duration::from_secs(2);
+/// Longest time in which a turn is tried to be stored.
+const TRIED_FOR: Duration = Duration::from_secs(30);
+/// Time between two looks at what is too old or too much.
+const TRIM_EVERY: Duration = Duration::from_mins(10);
+
+/// History of this server. Clones share it.
+#[derive(Clone)]
+pub struct History {
+    store: Arc<dyn HistoryStore>,
+    settings: Reloadable<HistoryConfig>,
+    journal: TurnJournal,
+    /// Turns that wait to be stored.
+    turns: Arc<Mutex<mpsc::Receiver<EndedTurn>>>,
+    /// Held while a turn is stored, and while turns are deleted.
+    writing: Arc<Mutex<()>>,
+}
+
+impl History {
+    /// Creates the history of the turns of this journal.
+    pub fn new(
+        store: Arc<dyn HistoryStore>,
+        settings: HistoryConfig,
+        journal: TurnJournal,
+    ) -> Self {
+        describe_counter!(LOST, "turns that the history lost");
+        counter!(LOST).increment(0);
+        journal.set_keep(settings.keep);
+        let (ended, turns) = mpsc::channel(WAITING);
+        journal.keep_history(ended);
+        let (turns, settings) = (Arc::new(Mutex::new(turns)), Reloadable::new(settings));
+        Self { store, settings, journal, turns, writing: Arc::default() }
+    }
+
+    /// Returns the store.
+    pub fn store(&self) -> &dyn HistoryStore {
+        &*self.store
+    }
+
+    /// Returns the settings as they are now.
+    pub fn settings(&self) -> Arc<HistoryConfig> {
+        self.settings.get()
+    }
+
+    /// Replaces the settings: for turns that end from now on, and for what is kept at the next look.
+    pub fn change(&self, settings: HistoryConfig) {
+        self.journal.set_keep(settings.keep);
+        self.settings.set(settings);
+    }
+
+    /// Stores turns that end, until the server ends.
+    pub async fn run(self, process: CancellationToken) {
+        let mut turns = self.turns.lock().await;
+        while let Some(Some(turn)) = process.run_until_cancelled(turns.recv()).await {
+            self.keep(turn, &process).await;
+        }
+    }
+
+    /// Stores the turns that still wait when all connections have ended.
+    pub async fn store_rest(&self, process: &CancellationToken) {
+        let mut turns = self.turns.lock().await;
+        while let Ok(turn) = turns.try_recv() {
+            self.keep(turn, process).await;
+        }
+    }
+
+    /// Stores a turn; tries again for a while if the store fails, unless the server ends.
+    async fn keep(&self, ended: EndedTurn, process: &CancellationToken) {
+        let EndedTurn { turn, sound } = ended;
+        let timing = serde_json::to_string(&Timing::from(&turn)).unwrap_or_default();
+        let kept = HistoryTurn {
+            turn_id: turn.id.to_string(),
+            kind: turn.kind.name().into(),
+            client: turn.client,
+            began: turn.began,
+            outcome: turn.outcome.map(|outcome| outcome.name()).unwrap_or_default().into(),
+            heard: turn.heard.unwrap_or_default(),
+            said: turn.said.unwrap_or_default(),
+            timing,
+        };
+        let sounds = tokio::task::spawn_blocking(move || sound::encode(&sound)).await;
+        let sounds = sounds.unwrap_or_default();
+        let since = Instant::now();
+        loop {
+            let stored = {
+                let _alone = self.writing.lock().await;
+                self.store.add_turn(&kept, &sounds).await
+            };
+            match stored {
+                Ok(()) => return,
+                Err(_) if since.elapsed() < TRIED_FOR && !process.is_cancelled() => {
+                    process.run_until_cancelled(sleep(AGAIN_AFTER)).await;
+                }
+                Err(error) => {
+                    counter!(LOST).increment(1);
+                    tracing::warn!(%error, "a turn is not in the history: the store fails");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Deletes this part, at once and for good. Returns the number of turns.
+    ///
+    /// # Errors
+    /// The store failed. A part may be deleted.
+    pub async fn delete(&self, part: &HistoryPart) -> Result<u64, StoreError> {
+        let _alone = self.writing.lock().await;
+        let mut deleted = 0;
+        loop {
+            let more = self.store.delete_turns(part).await?;
+            deleted += more;
+            if more < u64::from(MOST_DELETED) {
+                return Ok(deleted);
+            }
+        }
+    }
+
+    /// Deletes what is too old or too much, now and then. Never returns.
+    pub async fn keep_trimming(self) {
+        let mut ticks = interval(TRIM_EVERY);
+        loop {
+            ticks.tick().await;
+            match self.trim(Timestamp::now()).await {
+                Ok(0) => {}
+                Ok(turns) => tracing::info!(turns, "deleted old turns of the history"),
+                Err(error) => tracing::warn!(%error, "cannot delete old turns of the history"),
+            }
+        }
+    }
+
+    /// Deletes what is too old or too much at this time. Returns the number of turns that were deleted.
+    async fn trim(&self, now: Timestamp) -> Result<u64, StoreError> {
+        let settings = self.settings();
+        let mut deleted = 0;
+        if settings.retention_days > 0 {
+            let kept_for = SignedDuration::from_hours(24 * i64::from(settings.retention_days));
+            let oldest = now.checked_sub(kept_for).unwrap_or(Timestamp::MIN);
+            deleted += self.delete(&HistoryPart::Before(oldest)).await?;
+        }
+        deleted += self.delete(&HistoryPart::Surplus(settings.max_turns)).await?;
+        let most_bytes = settings.max_audio_mib.saturating_mul(1 << 20);
+        while self.store.trim_sounds(most_bytes).await? == u64::from(MOST_DELETED) {}
+        Ok(deleted)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,95 @@
+//! What is kept and what is deleted: turns of a journal in a store in memory, and one whose file is away for a while.
+
+use hearken_actors::turn_trace::{ClientKind, Keep, Outcome};
+use hearken_store::{DeviceStore as _, HistoryFilter, SqlStore};
+use hearken_test_support::eventually;
+
+use super::*;
+
+fn settings(keep: Keep) -> HistoryConfig {
+    HistoryConfig { keep, ..HistoryConfig::default() }
+}
+
+/// Ends a turn with these words.
+fn turn(journal: &TurnJournal, words: &str) {
+    let trace = journal.begin(ClientKind::Text, "somebody");
+    trace.answers(words);
+    trace.said("yes");
+    trace.finish(Outcome::Answered);
+}
+
+async fn heard(history: &History) -> Vec<String> {
+    let turns = history.store().turns(&HistoryFilter::default(), 10).await.unwrap();
+    turns.into_iter().map(|found| found.turn.heard).collect()
+}
+
+fn in_memory(keep: Keep) -> (History, TurnJournal) {
+    let store = Arc::new(SqlStore::at("sqlite::memory:").unwrap());
+    let journal = TurnJournal::default();
+    (History::new(store, settings(keep), journal.clone()), journal)
+}
+
+#[tokio::test]
+async fn only_what_ends_while_it_is_wanted_is_kept() {
+    let (history, journal) = in_memory(Keep::Off);
+    let process = CancellationToken::new();
+    turn(&journal, "before");
+    history.change(settings(Keep::Text));
+    turn(&journal, "meanwhile");
+    journal.begin(ClientKind::Voice, "a cough").finish(Outcome::Silent);
+    let unfinished = journal.begin(ClientKind::Text, "somebody");
+    unfinished.answers("unfinished");
+    history.change(settings(Keep::Off));
+    drop(unfinished);
+    turn(&journal, "after");
+    history.store_rest(&process).await;
+    assert_eq!(heard(&history).await, ["meanwhile"]);
+    let kept = history.store().turns(&HistoryFilter::default(), 10).await.unwrap().remove(0).turn;
+    assert_eq!(
+        (kept.kind.as_str(), kept.outcome.as_str(), kept.said.as_str()),
+        ("text", "answered", "yes")
+    );
+    let timing: serde_json::Value = serde_json::from_str(&kept.timing).unwrap();
+    assert_eq!(timing["spans"][0]["name"], "prompt");
+}
+
+#[tokio::test]
+async fn what_is_too_old_or_too_much_is_deleted() {
+    let (history, journal) = in_memory(Keep::Text);
+    for number in 0..4 {
+        turn(&journal, &format!("{number}"));
+    }
+    history.store_rest(&CancellationToken::new()).await;
+    let now = Timestamp::now();
+    assert_eq!(history.trim(now).await.unwrap(), 0);
+    history.change(HistoryConfig { max_turns: 3, ..settings(Keep::Text) });
+    assert_eq!(history.trim(now).await.unwrap(), 1);
+    assert_eq!(heard(&history).await, ["3", "2", "1"]);
+    let days = |days: i32| now + SignedDuration::from_hours(24 * i64::from(days));
+    assert_eq!(history.trim(days(29)).await.unwrap(), 0);
+    history.change(HistoryConfig { retention_days: 0, ..settings(Keep::Text) });
+    assert_eq!(history.trim(days(10_000)).await.unwrap(), 0);
+    history.change(settings(Keep::Off));
+    assert_eq!(history.trim(days(31)).await.unwrap(), 3, "also where nothing more is kept");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_turn_that_the_store_refuses_is_stored_when_it_is_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let [file, aside] = ["hearken.db", "aside.db"].map(|name| folder.path().join(name));
+    std::fs::write(&file, "this is no database, and it is long enough to be seen as such").unwrap();
+    let (journal, process) = (TurnJournal::default(), CancellationToken::new());
+    let store = Arc::new(SqlStore::file(&file).unwrap());
+    let history = History::new(Arc::clone(&store) as _, settings(Keep::Text), journal.clone());
+    let running = tokio::spawn(history.clone().run(process.clone()));
+    turn(&journal, "first");
+    eventually("the store was asked", async || store.check_usable().await.err()).await;
+    std::fs::rename(&file, &aside).unwrap();
+    turn(&journal, "second");
+    eventually("both are stored", async || {
+        (heard(&history).await == ["second", "first"]).then_some(())
+    })
+    .await;
+    process.cancel();
+    running.await.unwrap();
+}

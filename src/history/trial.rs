@@ -1,0 +1,156 @@
+//! Answers the words of a turn again, with other instructions or another model, to compare. Not a turn: nothing is kept, spoken
+//! or called.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use hearken_actors::dialogue::{ConversationStyle, DialogueSettings, LocalTime};
+use hearken_actors::ports::{ChatMessage, Llm, LlmDelta, Prompt, ProviderError, Role};
+use hearken_actors::reloadable::Reloadable;
+use hearken_store::{HistoryFilter, HistoryStore, StoreError, StoredTurn};
+use jiff::{SignedDuration, Timestamp};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+/// Trials at a time.
+const AT_ONCE: usize = 4;
+/// Most turns before the one that is tried that the model is told of.
+const MOST_EARLIER: u32 = 6;
+/// A longer pause between two turns ends a conversation.
+const PAUSE: SignedDuration = SignedDuration::from_mins(10);
+/// Longest answer, in bytes.
+const MOST_BYTES: usize = 32 << 10;
+
+/// What is different from the turn.
+#[derive(Debug, Default)]
+pub struct Change {
+    /// Instructions in place of the configured ones; empty for those.
+    pub system_prompt: String,
+    /// Name of the model; empty for the configured one.
+    pub model: String,
+}
+
+/// Answer of a trial.
+#[derive(Debug)]
+pub struct TrialAnswer {
+    /// What the model wrote.
+    pub text: String,
+    /// Time until its first word.
+    pub first_word: Option<Duration>,
+    /// Time until its end.
+    pub total: Duration,
+    /// Number of earlier turns that it was told of.
+    pub earlier: usize,
+}
+
+/// Reason why a trial has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum TrialError {
+    /// Other trials run.
+    #[error("other trials run: try again later")]
+    Busy,
+    /// What the person said is not kept.
+    #[error("what was said is not kept of this turn")]
+    NoWords,
+    /// The store failed.
+    #[error("the store failed")]
+    Store(#[from] StoreError),
+    /// The model failed.
+    #[error("the model failed")]
+    Model(#[from] ProviderError),
+}
+
+/// Trials of turns. Clones share the limit.
+#[derive(Clone)]
+pub struct Trials {
+    llm: Arc<dyn Llm>,
+    dialogue: Reloadable<DialogueSettings>,
+    now: LocalTime,
+    free: Arc<Semaphore>,
+}
+
+impl Trials {
+    /// Creates the trials with this model and these settings of conversations.
+    pub fn new(llm: Arc<dyn Llm>, dialogue: Reloadable<DialogueSettings>, now: LocalTime) -> Self {
+        Self { llm, dialogue, now, free: Arc::new(Semaphore::new(AT_ONCE)) }
+    }
+
+    /// Answers the words of this turn again.
+    ///
+    /// # Errors
+    /// See [`TrialError`].
+    pub async fn run(
+        &self,
+        store: &dyn HistoryStore,
+        turn: &StoredTurn,
+        change: Change,
+    ) -> Result<TrialAnswer, TrialError> {
+        let _free = self.free.try_acquire().map_err(|_| TrialError::Busy)?;
+        if turn.turn.heard.is_empty() {
+            return Err(TrialError::NoWords);
+        }
+        let earlier = earlier(store, turn).await?;
+        let prompt = self.prompt(&earlier, turn, change);
+        let (begun, mut first_word) = (Instant::now(), None);
+        let mut answer = self.llm.reply(prompt);
+        let mut text = String::new();
+        while let Some(delta) = answer.next().await {
+            if let LlmDelta::Text(words) = delta? {
+                first_word.get_or_insert_with(|| begun.elapsed());
+                text.push_str(&words);
+            }
+            if text.len() > MOST_BYTES {
+                break;
+            }
+        }
+        Ok(TrialAnswer { text, first_word, total: begun.elapsed(), earlier: earlier.len() })
+    }
+
+    fn prompt(&self, earlier: &[StoredTurn], turn: &StoredTurn, change: Change) -> Prompt {
+        let settings = self.dialogue.get();
+        let style = ConversationStyle {
+            system_prompt: change.system_prompt,
+            ..ConversationStyle::default()
+        };
+        let system = style.instructions(&settings.system_prompt, &(self.now)());
+        let mut messages = vec![ChatMessage::new(Role::System, system)];
+        for StoredTurn { turn, .. } in earlier {
+            messages.push(ChatMessage::new(Role::User, &*turn.heard));
+            messages.push(ChatMessage::new(Role::Assistant, &*turn.said));
+        }
+        messages.push(ChatMessage::new(Role::User, &*turn.turn.heard));
+        Prompt {
+            messages,
+            max_tokens: settings.max_tokens,
+            temperature: settings.temperature,
+            model: change.model,
+            ..Prompt::default()
+        }
+    }
+}
+
+/// Returns the turns of the same conversation before this one, oldest first.
+async fn earlier(
+    store: &dyn HistoryStore,
+    turn: &StoredTurn,
+) -> Result<Vec<StoredTurn>, StoreError> {
+    let filter = HistoryFilter {
+        client: turn.turn.client.clone(),
+        kind: turn.turn.kind.clone(),
+        before: Some(turn.number),
+        ..HistoryFilter::default()
+    };
+    let mut next = turn.turn.began;
+    let mut found = store.turns(&filter, MOST_EARLIER).await?;
+    let goes_on = |began: &Timestamp| {
+        let near = next.duration_since(*began) <= PAUSE;
+        next = *began;
+        near
+    };
+    let near = found.iter().map(|found| found.turn.began).take_while(goes_on).count();
+    found.truncate(near);
+    found.retain(|found| !found.turn.heard.is_empty() && !found.turn.said.is_empty());
+    found.reverse();
+    Ok(found)
+}

@@ -1,0 +1,113 @@
+//! A turn as JSON, the same for turns that happen and for those that are kept. Not for asking for them.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use hearken_actors::turn_trace::TracedTurn;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+/// Word of a fixed set.
+type Word = Cow<'static, str>;
+
+/// A turn. Times are milliseconds since it began.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct TurnJson {
+    /// Id of the turn, of its trace, and in the log.
+    pub id: String,
+    /// Id of its OpenTelemetry trace: the same number, without hyphens.
+    pub trace_id: String,
+    /// `voice`, `text` or `chat`.
+    #[schema(value_type = String)]
+    pub kind: Word,
+    /// Id of the device or session.
+    pub client: String,
+    /// When it began, RFC 3339.
+    pub began: String,
+    /// `listening`, `thinking`, `speaking` or `ended`.
+    #[schema(value_type = String)]
+    pub state: Word,
+    /// `answered`, `interrupted`, `silent`, `failed` or `refused`, once it has ended.
+    #[schema(value_type = Option<String>)]
+    pub outcome: Option<Word>,
+    /// What the person said, if that is kept.
+    pub heard: Option<String>,
+    /// What was answered, if that is kept.
+    pub said: Option<String>,
+    /// When what happened.
+    #[serde(flatten)]
+    pub timing: Timing,
+}
+
+/// When what happened in a turn.
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct Timing {
+    /// Time from the end of speech, or from the beginning of a text, to the first packet or words.
+    wait_ms: Option<f64>,
+    /// Times of its stages.
+    spans: Vec<Span>,
+    /// Its moments.
+    events: Vec<Event>,
+}
+
+/// Time of a stage.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+struct Span {
+    #[schema(value_type = String)]
+    name: Word,
+    detail: Option<String>,
+    start_ms: f64,
+    /// `null` while it lasts.
+    end_ms: Option<f64>,
+}
+
+/// Moment of a turn.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+struct Event {
+    #[schema(value_type = String)]
+    name: Word,
+    at_ms: f64,
+}
+
+/// Returns a time in milliseconds, to a hundredth.
+fn ms(time: Duration) -> f64 {
+    (time.as_secs_f64() * 100_000.0).round() / 100.0
+}
+
+/// Returns the id of a turn's trace.
+pub fn trace_id(turn_id: &Uuid) -> String {
+    turn_id.simple().to_string()
+}
+
+impl From<&TracedTurn> for Timing {
+    fn from(turn: &TracedTurn) -> Self {
+        let spans = turn.spans.iter().map(|span| Span {
+            name: span.stage.name().into(),
+            detail: span.detail.clone(),
+            start_ms: ms(span.start),
+            end_ms: span.end.map(ms),
+        });
+        let events = turn.moments.iter();
+        let events =
+            events.map(|(moment, at)| Event { name: moment.name().into(), at_ms: ms(*at) });
+        Self { wait_ms: turn.wait().map(ms), spans: spans.collect(), events: events.collect() }
+    }
+}
+
+impl From<TracedTurn> for TurnJson {
+    fn from(turn: TracedTurn) -> Self {
+        Self {
+            id: turn.id.to_string(),
+            trace_id: trace_id(&turn.id),
+            kind: turn.kind.name().into(),
+            timing: Timing::from(&turn),
+            client: turn.client,
+            began: turn.began.to_string(),
+            state: turn.activity.name().into(),
+            outcome: turn.outcome.map(|outcome| outcome.name().into()),
+            heard: turn.heard,
+            said: turn.said,
+        }
+    }
+}

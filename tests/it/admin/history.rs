@@ -1,0 +1,265 @@
+//! What is kept of conversations: switched on and off, searched, heard, exported and deleted for good. Not for the SQL of it.
+
+use hearken_actors::audio::pcm;
+use hearken_proto::device::ListenMode;
+use hearken_test_support::eventually;
+use hearken_test_support::vendors::Behaviour;
+use reqwest::{Client, Method};
+use serde_json::{Value, json};
+
+use super::turns::{spoken_turn, typed_turn};
+use super::{Admin, PASSWORD, ask};
+use crate::server::person::Person;
+use crate::server::voices::SPEECH;
+use crate::support::app::{HEARD, REPLY, TestServer, Vendors};
+
+/// What comes of this request below `/api/history`.
+async fn history(admin: &Admin, method: Method, path: &str) -> (u16, Value) {
+    ask(&admin.server, method, &format!("/api/history{path}"), &admin.token, Value::Null).await
+}
+
+/// The turns that fit, once there are so many.
+async fn kept(admin: &Admin, query: &str, count: usize) -> Vec<Value> {
+    eventually("turns are kept", async || {
+        let (status, told) = history(admin, Method::GET, query).await;
+        assert_eq!(status, 200, "{told}");
+        let turns = told["turns"].as_array().unwrap().clone();
+        (turns.len() == count).then_some(turns)
+    })
+    .await
+}
+
+/// A person says something to a device so many times.
+async fn spoken_words(admin: &Admin, times: usize) {
+    let mut person = Person::meet(&admin.server.device_url(), 1, ListenMode::Auto).await;
+    for _ in 0..times {
+        person.say(&SPEECH).await;
+        person.answer().await;
+    }
+}
+
+/// The samples of a WAV file.
+async fn sound(admin: &Admin, turn: &Value, side: &str) -> Vec<i16> {
+    let url =
+        admin.server.http_url(&format!("/api/history/{}/{side}.wav", turn["id"].as_str().unwrap()));
+    let answer = Client::new().get(url).bearer_auth(&admin.token).send().await.unwrap();
+    assert_eq!(
+        (answer.status().as_u16(), &answer.headers()["content-type"]),
+        (200, &"audio/wav".parse().unwrap())
+    );
+    let file = answer.bytes().await.unwrap();
+    let reader = hound::WavReader::new(&file[..]).unwrap();
+    assert_eq!(reader.spec().sample_rate, 24_000);
+    reader.into_samples().map(Result::unwrap).collect()
+}
+
+#[tokio::test]
+async fn what_was_said_is_kept_searched_and_deleted() {
+    let vendors = Vendors::start().await;
+    let admin = Admin::start(&vendors, |_| {}).await;
+    spoken_turn(&admin.server).await;
+    let (_, told) = history(&admin, Method::GET, "/summary").await;
+    assert_eq!(
+        (&told["keep"], &told["turns"], &told["oldest"]),
+        (&json!("off"), &json!(0), &Value::Null)
+    );
+    admin.set(json!({"history.keep": "text"})).await;
+    spoken_turn(&admin.server).await;
+    typed_turn(&admin.server).await;
+    let turns = kept(&admin, "", 2).await;
+    let (_, listed) =
+        ask(&admin.server, Method::GET, "/api/turns", &admin.token, Value::Null).await;
+    for (turn, kind) in turns.iter().zip(["text", "voice"]) {
+        let mut turn = turn.clone();
+        assert_eq!(turn["kind"], kind);
+        let audio = turn.as_object_mut().unwrap().remove("audio");
+        assert_eq!(audio, Some(json!({"heard": null, "said": null})));
+        let same = listed["turns"].as_array().unwrap().iter().find(|t| t["id"] == turn["id"]);
+        turn["began"] = same.unwrap()["began"].clone();
+        assert_eq!(same, Some(&turn), "it is as it was shown");
+    }
+    let voice = &turns[1];
+    assert_eq!((&voice["heard"], &voice["said"]), (&json!(HEARD), &json!(REPLY.join(" "))));
+    let part: String = HEARD.chars().skip(2).take(5).collect::<String>().to_uppercase();
+    let query =
+        url::form_urlencoded::Serializer::new(String::new()).append_pair("q", &part).finish();
+    assert_eq!(kept(&admin, &format!("?{query}"), 1).await[0]["id"], voice["id"]);
+    kept(&admin, "?q=nobody+said+that", 0).await;
+    kept(&admin, "?kind=text&outcome=answered&limit=1", 1).await;
+    let (_, exported) = history(&admin, Method::GET, "/export").await;
+    assert_eq!(exported, json!({"turns": turns}));
+    let (_, page) = history(&admin, Method::GET, "?limit=1").await;
+    let next = page["next"].as_i64().unwrap();
+    assert_eq!(kept(&admin, &format!("?before={next}"), 1).await[0], *voice);
+
+    let one = format!("/{}", voice["id"].as_str().unwrap());
+    assert_eq!(history(&admin, Method::GET, &one).await, (200, voice.clone()));
+    assert_eq!(history(&admin, Method::DELETE, &one).await.0, 204);
+    for (method, path) in [
+        (Method::GET, one.clone()),
+        (Method::DELETE, one.clone()),
+        (Method::GET, one + "/heard.wav"),
+    ] {
+        assert_eq!(history(&admin, method, &path).await.0, 404, "{path}");
+    }
+    assert_eq!(history(&admin, Method::DELETE, "?client=nobody").await.1, json!({"deleted": 0}));
+    assert_eq!(history(&admin, Method::DELETE, "?all=true").await.1, json!({"deleted": 1}));
+    kept(&admin, "", 0).await;
+    let (_, told) = history(&admin, Method::GET, "/export").await;
+    assert_eq!(told, json!({"turns": []}));
+}
+
+#[tokio::test]
+async fn a_turn_is_heard_again_where_sound_is_kept() {
+    let vendors = Vendors::start().await;
+    let admin = Admin::start(&vendors, |_| {}).await;
+    admin.set(json!({"history.keep": "audio"})).await;
+    spoken_words(&admin, 1).await;
+    let turn = kept(&admin, "", 1).await.remove(0);
+    let events = turn["events"].as_array().unwrap();
+    let first = events.iter().find(|event| event["name"] == "first_packet").unwrap();
+    for side in ["heard", "said"] {
+        let place = &turn["audio"][side];
+        let (start, length) =
+            (place["start_ms"].as_i64().unwrap(), place["length_ms"].as_i64().unwrap());
+        let samples = sound(&admin, &turn, side).await;
+        let ms = i64::try_from(samples.len()).unwrap() / 24;
+        assert!((ms - length).abs() <= 60, "{side}: {ms} of {length}");
+        assert!(pcm::rms(&samples) > 100.0, "{side} is silent: {}", pcm::rms(&samples));
+        match side {
+            "heard" => assert!((-1_000..0).contains(&start), "its beginning was before: {start}"),
+            #[allow(clippy::cast_precision_loss, reason = "a small number")]
+            _ => assert!((start as f64 - first["at_ms"].as_f64().unwrap()).abs() < 100.0, "{turn}"),
+        }
+    }
+    let (_, told) = history(&admin, Method::GET, "/summary").await;
+    assert!(told["audio_bytes"].as_u64().unwrap() > 1_000, "{told}");
+    assert_eq!(told["clients"][0]["client"], turn["client"]);
+    let device = turn["client"].as_str().unwrap();
+    let report = Client::new().post(admin.server.http_url("/xiaozhi/ota/"));
+    let report = report.header("Device-Id", device).header("Client-Id", "a-board").json(&json!({}));
+    assert_eq!(report.send().await.unwrap().status().as_u16(), 200);
+    let path = format!("/api/devices/{device}");
+    let (status, _) = ask(&admin.server, Method::DELETE, &path, &admin.token, Value::Null).await;
+    assert_eq!(status, 204);
+    kept(&admin, "", 0).await;
+}
+
+#[tokio::test]
+async fn the_last_turns_before_the_end_are_kept() {
+    let vendors = Vendors::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite://{}", folder.path().join("a.db").display());
+    let start = async || {
+        Admin::start(&vendors, |config| {
+            config.store.url = hearken_base::Secret::new(&url);
+            config.history.keep = hearken_actors::turn_trace::Keep::Text;
+        })
+        .await
+    };
+    let admin = start().await;
+    for _ in 0..3 {
+        typed_turn(&admin.server).await;
+    }
+    admin.server.stop().await;
+    let admin = start().await;
+    kept(&admin, "", 3).await;
+    admin.server.stop().await;
+}
+
+#[tokio::test]
+async fn strangers_and_wrong_questions_are_refused() {
+    let vendors = Vendors::start().await;
+    let admin =
+        Admin::start(&vendors, |c| c.auth.required = hearken::config::AuthRequired::Auto).await;
+    let one = "/api/history/00000000-0000-4000-8000-000000000001";
+    let heard = format!("{one}/heard.wav");
+    for (method, path) in [
+        (Method::GET, "/api/history"),
+        (Method::DELETE, "/api/history?all=true"),
+        (Method::GET, "/api/history/summary"),
+        (Method::GET, "/api/history/export"),
+        (Method::GET, one),
+        (Method::DELETE, one),
+        (Method::GET, &heard),
+    ] {
+        for token in ["", "wrong", "a.b.c"] {
+            let (status, told) = ask(&admin.server, method.clone(), path, token, Value::Null).await;
+            assert_eq!(status, 401, "{method} {path}: {told}");
+        }
+        let unknown = path.starts_with(one);
+        let (status, told) = ask(&admin.server, method.clone(), path, PASSWORD, Value::Null).await;
+        assert_eq!(status, if unknown { 404 } else { 200 }, "{method} {path}: {told}");
+    }
+    let long = format!("?q={}", "x".repeat(201));
+    for query in ["?limit=0", "?limit=201", "?before=x", "?before=0", "?q=", "?client=", &long] {
+        assert_eq!(history(&admin, Method::GET, query).await.0, 400, "{query}");
+    }
+    for query in ["", "?all=yes", "?client=a&all=true", "?all="] {
+        assert_eq!(history(&admin, Method::DELETE, query).await.0, 400, "{query}");
+    }
+    for (value, told) in [(json!("everything"), "history.keep"), (json!(null), "")] {
+        let (status, answer) =
+            admin.ask(Method::PUT, "/config", json!({"history.keep": value})).await;
+        assert_eq!(status, if told.is_empty() { 200 } else { 400 }, "{answer}");
+    }
+    let server: &TestServer = &admin.server;
+    assert!(server.metric("hearken_history_lost_total").await < 1.0);
+}
+
+/// The last request that the model got: its name, the beginning of its instructions, and the number of messages.
+fn last_request(vendors: &Vendors) -> (String, String, usize) {
+    let request: Value = serde_json::from_str(vendors.llm.seen().texts.last().unwrap()).unwrap();
+    assert_eq!(request.get("tools"), None, "none may be called");
+    let messages = request["messages"].as_array().unwrap();
+    let of = |place: usize| messages[place]["content"].as_str().unwrap();
+    assert_eq!(of(messages.len() - 1), HEARD);
+    let system: String = of(0).chars().take(12).collect();
+    (request["model"].as_str().unwrap().into(), system, messages.len())
+}
+
+#[tokio::test]
+async fn a_turn_is_tried_again_with_other_instructions_and_another_model() {
+    let vendors = Vendors::start().await;
+    let admin = Admin::start(&vendors, |config| {
+        config.dialogue.system_prompt = "Be friendly at {current_time}.".into();
+        config.llm.model = "usual".into();
+    })
+    .await;
+    admin.set(json!({"history.keep": "text"})).await;
+    spoken_words(&admin, 2).await;
+    let turns = kept(&admin, "", 2).await;
+    let again = async |turn: &Value, body: Value| {
+        let path = format!("/api/history/{}/again", turn["id"].as_str().unwrap());
+        ask(&admin.server, Method::POST, &path, &admin.token, body).await
+    };
+    for (turn, body, model, system, messages) in [
+        (1, json!({}), "usual", "Be friendly ", 2),
+        (0, json!({"model": " other "}), "other", "Be friendly ", 4),
+        (1, json!({"model": "other"}), "other", "Be friendly ", 2),
+        (0, json!({"system_prompt": "Be a pirate."}), "usual", "Be a pirate.", 4),
+    ] {
+        let (status, answer) = again(&turns[turn], body).await;
+        assert_eq!((status, &answer["answer"]), (200, &json!(REPLY.join(" "))), "{answer}");
+        assert_eq!(last_request(&vendors), (model.into(), system.into(), messages));
+        assert_eq!(answer["earlier_turns"], json!(messages / 2 - 1));
+        assert!(answer["first_word_ms"].as_u64() <= answer["total_ms"].as_u64(), "{answer}");
+    }
+    kept(&admin, "", 2).await;
+    for body in [
+        json!({"temperature": 1}),
+        json!({"system_prompt": "x".repeat(8_001)}),
+        json!({"model": "x".repeat(201)}),
+        json!([]),
+    ] {
+        assert_eq!(again(&turns[0], body).await.0, 400);
+    }
+    assert_eq!(again(&json!({"id": "unknown"}), json!({})).await.0, 404);
+    for (behaviour, status) in [(400, 400), (404, 503)] {
+        vendors.llm.set(Behaviour::HttpStatus(behaviour, None));
+        assert_eq!(again(&turns[0], json!({"model": "nobody's"})).await.0, status);
+    }
+    vendors.llm.set(Behaviour::Normal);
+    assert_eq!(again(&turns[0], json!({"model": "nobody's"})).await.0, 200);
+    admin.server.stop().await;
+}

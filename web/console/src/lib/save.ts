@@ -1,0 +1,12 @@
+// Hands a file that the page holds to the browser, which saves it. Not for where the file comes from.
+
+/** Time after which the browser has read the file, in milliseconds. */
+const READ_AFTER_MS = 60_000;
+
+export function saveFile(file: Blob, name: string): void {
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(file);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), READ_AFTER_MS);
+}

@@ -199,7 +199,7 @@ fn build_services(
     );
     let changing = changing(shared, devices, &clients, &chats, &museum);
     let admin = admin::build_admin(shared.config, Arc::clone(store) as _, shared.models, changing)?;
-    let persons = Arc::new(Persons::new(shared.people.clone()));
+    let persons = Arc::new(Persons::new(shared.people.clone(), Arc::clone(store) as _));
     Ok(Services { clients, chats, museum, admin, persons, trials })
 }
 
@@ -274,6 +274,7 @@ fn build_ports(
         tools: tooling.sources.lookup(),
         vision: Some(tooling.cameras.lookup()),
         style: tooling.sources.styles(),
+        roles: tooling.sources.roles(),
         now: local_time(config),
         describer: tooling.api.describer(),
     })

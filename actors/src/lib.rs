@@ -21,6 +21,7 @@ pub mod paced_log;
 pub mod people;
 pub mod ports;
 pub mod reloadable;
+pub mod role;
 pub mod settings;
 pub mod slots;
 pub mod speaker_tracker;

@@ -244,6 +244,7 @@ impl People {
         let person = Person {
             id: PersonId(Uuid::new_v4().to_string()),
             name,
+            role_id: String::new(),
             voices: voices.iter().map(|voice| voice.to_vec()).collect(),
             facts: Vec::new(),
             exchanges: Vec::new(),
@@ -262,6 +263,20 @@ impl People {
         let name = name_of(name)?;
         done(self.0.store.rename_person(id, &name).await)?;
         self.changed(id, |person| person.name = name).ok_or(PeopleError::Unknown)
+    }
+
+    /// Gives a person a role that answers them; empty for none.
+    ///
+    /// # Errors
+    /// There is no such person, or the store failed.
+    pub async fn give_role(
+        &self,
+        id: &PersonId,
+        role_id: &str,
+    ) -> Result<Arc<Person>, PeopleError> {
+        done(self.0.store.set_person_role(id, role_id).await)?;
+        let give = |person: &mut Person| role_id.clone_into(&mut person.role_id);
+        self.changed(id, give).ok_or(PeopleError::Unknown)
     }
 
     /// Learns a person's voice better, by another sentence.

@@ -256,6 +256,8 @@ struct Writer {
 /// What is known of a turn.
 struct Entry {
     began: Instant,
+    /// How much is kept of it, where that differs from the configuration.
+    keep: Option<Keep>,
     facts: Mutex<Facts>,
 }
 
@@ -426,7 +428,7 @@ impl TurnTrace {
 
     /// Returns what is kept of these words.
     fn kept(&self, words: &str) -> Option<String> {
-        let keeps = self.writer.as_ref().is_some_and(|writer| writer.journal.keeps_words());
+        let keeps = self.writer.as_ref().is_some_and(|writer| writer.keeps_words());
         (keeps && !words.is_empty()).then(|| words.chars().take(MOST_CHARS).collect())
     }
 
@@ -473,7 +475,7 @@ impl Writer {
         });
         if let Some(turn) = ended {
             let sound = std::mem::take(&mut self.entry.facts().sound);
-            self.journal.ended(EndedTurn { turn, sound });
+            self.journal.ended(EndedTurn { turn, sound }, self.keep());
         }
     }
 }

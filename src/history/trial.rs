@@ -1,5 +1,5 @@
-//! Answers the words of a turn again, with other instructions or another model, to compare. Not a turn: nothing is kept, spoken
-//! or called.
+//! Answers the words of a turn again, or words that somebody writes, as a role would, to compare. Not a turn: nothing is kept,
+//! spoken or called.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +8,7 @@ use futures_util::StreamExt as _;
 use hearken_actors::dialogue::{ConversationStyle, DialogueSettings, LocalTime};
 use hearken_actors::ports::{ChatMessage, Llm, LlmDelta, Prompt, ProviderError, Role};
 use hearken_actors::reloadable::Reloadable;
+use hearken_actors::role::RoleSettings;
 use hearken_store::{HistoryFilter, HistoryStore, StoreError, StoredTurn};
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::Semaphore;
@@ -21,15 +22,6 @@ const MOST_EARLIER: u32 = 6;
 const PAUSE: SignedDuration = SignedDuration::from_mins(10);
 /// Longest answer, in bytes.
 const MOST_BYTES: usize = 32 << 10;
-
-/// What is different from the turn.
-#[derive(Debug, Default)]
-pub struct Change {
-    /// Instructions in place of the configured ones; empty for those.
-    pub system_prompt: String,
-    /// Name of the model; empty for the configured one.
-    pub model: String,
-}
 
 /// Answer of a trial.
 #[derive(Debug)]
@@ -76,22 +68,40 @@ impl Trials {
         Self { llm, dialogue, now, free: Arc::new(Semaphore::new(AT_ONCE)) }
     }
 
-    /// Answers the words of this turn again.
+    /// Answers the words of this turn again, as this role would.
     ///
     /// # Errors
     /// See [`TrialError`].
-    pub async fn run(
+    pub async fn repeat(
         &self,
         store: &dyn HistoryStore,
         turn: &StoredTurn,
-        change: Change,
+        role: RoleSettings,
     ) -> Result<TrialAnswer, TrialError> {
         let _free = self.free.try_acquire().map_err(|_| TrialError::Busy)?;
         if turn.turn.heard.is_empty() {
             return Err(TrialError::NoWords);
         }
         let earlier = earlier(store, turn).await?;
-        let prompt = self.prompt(&earlier, turn, change);
+        self.answer(&earlier, &turn.turn.heard, role).await
+    }
+
+    /// Answers these words as this role would.
+    ///
+    /// # Errors
+    /// See [`TrialError`].
+    pub async fn ask(&self, words: &str, role: RoleSettings) -> Result<TrialAnswer, TrialError> {
+        let _free = self.free.try_acquire().map_err(|_| TrialError::Busy)?;
+        self.answer(&[], words, role).await
+    }
+
+    async fn answer(
+        &self,
+        earlier: &[StoredTurn],
+        words: &str,
+        role: RoleSettings,
+    ) -> Result<TrialAnswer, TrialError> {
+        let prompt = self.prompt(earlier, words, role);
         let (begun, mut first_word) = (Instant::now(), None);
         let mut answer = self.llm.reply(prompt);
         let mut text = String::new();
@@ -107,24 +117,22 @@ impl Trials {
         Ok(TrialAnswer { text, first_word, total: begun.elapsed(), earlier: earlier.len() })
     }
 
-    fn prompt(&self, earlier: &[StoredTurn], turn: &StoredTurn, change: Change) -> Prompt {
+    fn prompt(&self, earlier: &[StoredTurn], words: &str, role: RoleSettings) -> Prompt {
         let settings = self.dialogue.get();
-        let style = ConversationStyle {
-            system_prompt: change.system_prompt,
-            ..ConversationStyle::default()
-        };
+        let role = Arc::new(role);
+        let style = ConversationStyle::default().with_role(Some(Arc::clone(&role)));
         let system = style.instructions(&settings.system_prompt, &(self.now)());
         let mut messages = vec![ChatMessage::new(Role::System, system)];
         for StoredTurn { turn, .. } in earlier {
             messages.push(ChatMessage::new(Role::User, &*turn.heard));
             messages.push(ChatMessage::new(Role::Assistant, &*turn.said));
         }
-        messages.push(ChatMessage::new(Role::User, &*turn.turn.heard));
+        messages.push(ChatMessage::new(Role::User, words));
         Prompt {
             messages,
-            max_tokens: settings.max_tokens,
-            temperature: settings.temperature,
-            model: change.model,
+            max_tokens: role.max_tokens.unwrap_or(settings.max_tokens),
+            temperature: role.temperature.unwrap_or(settings.temperature),
+            model: role.model.clone(),
             ..Prompt::default()
         }
     }

@@ -23,7 +23,7 @@ use utoipa::ToSchema;
 use super::extract::{JsonBody, Operator};
 use super::fault::{Answer, Faults, Refusal, refusal, store_failed};
 use super::request_identity::{query, tidy};
-use super::{AccessControl, DeviceEndpoint, ToolsApi, device_orders, params};
+use super::{AccessControl, DeviceEndpoint, ToolsApi, device_orders, params, roles};
 use crate::auth::bytes_of_hex;
 use crate::history::History;
 
@@ -77,6 +77,8 @@ struct Shown {
     bound: bool,
     agent: String,
     system_prompt: String,
+    /// Id of its role; null for none.
+    role: Option<String>,
     connected: bool,
     /// Session id of the connection, if there is one.
     session_id: Option<String>,
@@ -96,6 +98,7 @@ impl Shown {
             bound: device.bound,
             agent: device.agent,
             system_prompt: device.system_prompt,
+            role: Some(device.role_id).filter(|role| !role.is_empty()),
             connected: connected.is_some(),
             session_id: connected.map(ToString::to_string),
         }
@@ -115,6 +118,7 @@ impl Shown {
             bound: false,
             agent: DEFAULT_AGENT.into(),
             system_prompt: String::new(),
+            role: None,
             connected: true,
             session_id: Some(session_id.to_string()),
         }
@@ -252,6 +256,9 @@ struct Change {
     agent: Option<String>,
     /// Instructions to the model; an empty text or null removes them.
     system_prompt: Option<String>,
+    /// Id of its role; null for none.
+    #[serde(skip)]
+    role: Option<Value>,
 }
 
 impl Change {
@@ -259,13 +266,15 @@ impl Change {
         if let Some(prompt) = fields.get_mut("system_prompt").filter(|prompt| prompt.is_null()) {
             *prompt = "".into();
         }
+        let role = fields.remove("role");
         let read = json::typed(fields);
-        read.map_err(|error| refusal(Fault::BadRequest, &error.about("the body")))
+        let read: Self = read.map_err(|e| refusal(Fault::BadRequest, &e.about("the body")))?;
+        Ok(Self { role, ..read })
     }
 }
 
-/// Changes a device: its name, the agent whose tool clients it uses, or its instructions to the
-/// model (`PATCH /api/devices/{id}`).
+/// Changes a device: its name, the agent whose tool clients it uses, its instructions to the
+/// model, or its role (`PATCH /api/devices/{id}`).
 #[utoipa::path(patch, path = "/api/devices/{id}", tag = "devices", params(("id" = String, Path,)),
     request_body = Change,
     responses((status = 200, body = Object), Faults))]
@@ -283,9 +292,13 @@ pub(super) async fn change(
     let name = asked.name.as_deref().map(name_of).transpose()?;
     let agent = asked.agent.as_deref().map(agent_of).transpose()?;
     let prompt = asked.system_prompt.as_deref().map(prompt_of).transpose()?;
-    let mut device = match (&name, &agent, &prompt) {
-        (None, None, None) => {
-            let about = "give a `name`, an `agent` or a `system_prompt`";
+    let role = match &asked.role {
+        Some(role) => Some(roles::given(role, api.registry.roles().await)?),
+        None => None,
+    };
+    let mut device = match (&name, &agent, &prompt, &role) {
+        (None, None, None, None) => {
+            let about = "give a `name`, an `agent`, a `system_prompt` or a `role`";
             return Err(refusal(Fault::BadRequest, about));
         }
         (Some(name), ..) => access.store.rename(&id, name).await,
@@ -296,6 +309,9 @@ pub(super) async fn change(
     }
     if let (Some(prompt), Ok(Some(_))) = (prompt, &device) {
         device = api.registry.instruct(&id, &prompt).await;
+    }
+    if let (Some(role), Ok(Some(_))) = (role, &device) {
+        device = api.registry.give_role(&id, &role).await;
     }
     let device = device.map_err(|e| store_failed(&e))?.ok_or_else(no_such_device)?;
     let mut here = connected(&cluster, device_endpoint.pipeline.device_registry()).await;

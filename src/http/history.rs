@@ -6,8 +6,8 @@ use actix_web::http::header::{CONTENT_DISPOSITION, ContentType};
 use actix_web::{HttpRequest, HttpResponse, web};
 use bytes::Bytes;
 use futures_util::stream::unfold;
+use hearken_actors::role::RoleSettings;
 use hearken_proto::fault::Fault;
-use hearken_proto::gateway::MAX_SYSTEM_PROMPT_CHARS;
 use hearken_store::{HistoryFilter, HistoryPart, Side, SoundPlace, StoredTurn};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -17,7 +17,7 @@ use uuid::Uuid;
 use super::extract::{JsonBody, Operator};
 use super::fault::{Answer, Faults, Refusal, log_outage, refusal, store_failed};
 use super::params::{number, text};
-use crate::history::trial::{Change, TrialError, Trials};
+use crate::history::trial::{TrialAnswer, TrialError, Trials};
 use crate::history::{History, sound};
 use crate::turn_json::{self, TurnJson};
 
@@ -276,7 +276,7 @@ pub(super) struct Again {
 
 /// Answer of a trial.
 #[derive(Serialize, ToSchema)]
-struct AgainAnswered {
+pub(super) struct TrialAnswered {
     answer: String,
     /// Time until the model's first word.
     first_word_ms: Option<u64>,
@@ -288,10 +288,23 @@ struct AgainAnswered {
     earlier_turns: usize,
 }
 
+impl TrialAnswered {
+    pub(super) fn new(done: TrialAnswer, model: String) -> Self {
+        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        Self {
+            answer: done.text,
+            first_word_ms: done.first_word.map(ms),
+            total_ms: ms(done.total),
+            model: Some(model).filter(|model| !model.is_empty()),
+            earlier_turns: done.earlier,
+        }
+    }
+}
+
 /// Answers the words of a turn again, with other instructions or another model, to compare. Earlier turns of the conversation
 /// are told to the model; tools are not called, and nothing is kept (`POST /api/history/{id}/again`).
 #[utoipa::path(post, path = "/api/history/{id}/again", tag = "history", params(("id" = String, Path,)),
-    request_body = Again, responses((status = 200, body = AgainAnswered), Faults))]
+    request_body = Again, responses((status = 200, body = TrialAnswered), Faults))]
 pub(super) async fn again(
     _: Operator,
     id: web::Path<String>,
@@ -300,31 +313,18 @@ pub(super) async fn again(
     trials: web::Data<Trials>,
 ) -> Answer {
     let Again { system_prompt, model } = asked.0;
-    for (name, text, most) in
-        [("system_prompt", &system_prompt, MAX_SYSTEM_PROMPT_CHARS), ("model", &model, MOST_CHARS)]
-    {
-        if text.chars().count() > most {
-            let about = format!("`{name}` has at most {most} characters");
-            return Err(refusal(Fault::BadRequest, &about));
-        }
-    }
+    let model = model.trim().to_owned();
+    let role = RoleSettings { system_prompt, model, ..RoleSettings::default() };
+    role.check().map_err(|about| refusal(Fault::BadRequest, &about))?;
     let turn = history.store().turn(&id).await.map_err(|e| store_failed(&e))?;
     let turn = turn.ok_or_else(no_such_turn)?;
-    let change = Change { system_prompt, model: model.trim().to_owned() };
-    let named = Some(change.model.clone()).filter(|model| !model.is_empty());
-    let done = trials.run(history.store(), &turn, change).await.map_err(|e| not_answered(&e))?;
-    let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    Ok(HttpResponse::Ok().json(AgainAnswered {
-        answer: done.text,
-        first_word_ms: done.first_word.map(ms),
-        total_ms: ms(done.total),
-        model: named,
-        earlier_turns: done.earlier,
-    }))
+    let model = role.model.clone();
+    let done = trials.repeat(history.store(), &turn, role).await.map_err(|e| not_answered(&e))?;
+    Ok(HttpResponse::Ok().json(TrialAnswered::new(done, model)))
 }
 
 /// Builds the response to a trial without an answer.
-fn not_answered(error: &TrialError) -> Refusal {
+pub(super) fn not_answered(error: &TrialError) -> Refusal {
     match error {
         TrialError::Busy => refusal(Fault::Busy, &error.to_string()),
         TrialError::NoWords => refusal(Fault::Conflict, &error.to_string()),

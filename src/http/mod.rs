@@ -31,6 +31,7 @@ mod params;
 mod peer;
 mod persons;
 mod request_identity;
+mod roles;
 mod tool_servers;
 mod tools_api;
 mod turns;
@@ -146,7 +147,7 @@ pub fn person_routes(services: &mut ServiceConfig, persons: Arc<Persons>) {
         .route("/api/persons", web::get().to(persons::list))
         .route("/api/persons", web::post().to(persons::enrol))
         .route(persons::ONE, web::get().to(persons::get))
-        .route(persons::ONE, web::patch().to(persons::rename))
+        .route(persons::ONE, web::patch().to(persons::change))
         .route(persons::ONE, web::delete().to(persons::delete))
         .route(persons::MEMORIES, web::delete().to(persons::forget));
 }
@@ -183,6 +184,19 @@ pub fn history_routes(services: &mut ServiceConfig, history: History, trials: Tr
         .route("/api/history/{id}/again", web::post().to(history::again));
 }
 
+/// Adds the routes of roles, which the state of the routes about tools holds.
+fn role_routes(services: &mut ServiceConfig) {
+    services
+        .route("/api/roles", web::get().to(roles::list))
+        .route("/api/roles", web::post().to(roles::add))
+        .route("/api/roles/try", web::post().to(roles::try_out))
+        .route(roles::ONE, web::get().to(roles::get))
+        .route(roles::ONE, web::patch().to(roles::change))
+        .route(roles::ONE, web::delete().to(roles::delete))
+        .route("/api/roles/{id}/versions", web::get().to(roles::versions))
+        .route("/api/roles/{id}/restore", web::post().to(roles::restore));
+}
+
 /// Adds all other routes to an application; `main` and the tests use this function.
 pub fn routes(
     services: &mut ServiceConfig,
@@ -191,7 +205,7 @@ pub fn routes(
     tools: Arc<ToolsApi>,
 ) {
     services.configure(openapi::routes);
-    services.app_data(web::Data::from(tools)).configure(tool_routes);
+    services.app_data(web::Data::from(tools)).configure(tool_routes).configure(role_routes);
     services.app_data(web::Data::from(Arc::clone(&device_endpoint.access)));
     for ota in ["/xiaozhi/ota", "/xiaozhi/ota/"] {
         services.route(ota, web::get().to(ota::check)).route(ota, web::post().to(ota::check));

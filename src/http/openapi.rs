@@ -11,7 +11,7 @@ use utoipa_swagger_ui::SwaggerUi;
 use super::fault::FaultBody;
 use super::{
     admin, chat, chat_worlds, device_orders, device_tools, devices, health, history, mcp_endpoint,
-    museum, persons, tool_servers, tools_api, turns,
+    museum, persons, roles, tool_servers, tools_api, turns,
 };
 
 /// Path of the description.
@@ -36,8 +36,10 @@ pub const PATH: &str = "/api/openapi.json";
         devices::list, devices::get, devices::bind, devices::change, devices::forget,
         devices::provision, devices::unprovision, device_orders::order,
         device_tools::get, device_tools::put, device_tools::get_session, device_tools::put_session,
-        persons::list, persons::enrol, persons::get, persons::rename, persons::delete,
+        persons::list, persons::enrol, persons::get, persons::change, persons::delete,
         persons::forget,
+        roles::list, roles::get, roles::add, roles::change, roles::delete, roles::versions,
+        roles::restore, roles::try_out,
         tools_api::list, tools_api::call, tools_api::accept,
         tool_servers::list, tool_servers::add, tool_servers::get, tool_servers::remove,
         tool_servers::switch, turns::list, turns::live,

@@ -13,16 +13,16 @@ use hearken_actors::people::{MOST_SENTENCES, People, PeopleError};
 use hearken_actors::ports::{BoxError, Person, PersonId};
 use hearken_proto::fault::Fault;
 use hearken_proto::json;
-use hearken_store::StoreError;
+use hearken_store::{RoleStore, StoreError};
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 use utoipa::ToSchema;
 
 use super::extract::{JsonBody, Operator};
 use super::fault::{Answer, Faults, Refusal, log_outage, refusal, store_failed};
-use super::wav;
+use super::{roles, wav};
 
 /// Path of one person.
 pub(super) const ONE: &str = "/api/persons/{id}";
@@ -38,14 +38,15 @@ const BODY_WITHIN: Duration = Duration::from_secs(60);
 /// State of the routes about people.
 pub struct Persons {
     people: People,
+    roles: Arc<dyn RoleStore>,
     /// One person is enrolled at a time: recordings are large.
     enrolling: Semaphore,
 }
 
 impl Persons {
     /// Creates the state. Whoever is stored is also shown, and can be deleted, where no model of voices is configured.
-    pub fn new(people: People) -> Self {
-        Self { people, enrolling: Semaphore::new(1) }
+    pub fn new(people: People, roles: Arc<dyn RoleStore>) -> Self {
+        Self { people, roles, enrolling: Semaphore::new(1) }
     }
 
     /// Returns the people that are recognised; refuses the request if no model is configured.
@@ -101,6 +102,7 @@ fn shown(person: &Person) -> Value {
     json!({
         "id": person.id.0,
         "name": person.name,
+        "role": Some(&person.role_id).filter(|role| !role.is_empty()),
         "recordings": person.voices.len(),
         "facts": person.facts,
     })
@@ -230,28 +232,55 @@ fn decode(recordings: Vec<String>) -> Result<Vec<Vec<i16>>, String> {
     recordings.into_iter().enumerate().map(decode).collect()
 }
 
-/// Body of the request to rename a person.
+/// Body of the request to change a person; at least one field is required.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Rename {
-    name: String,
+struct Change {
+    name: Option<String>,
+    /// Id of the role that answers them; null for that of the device.
+    #[serde(skip)]
+    role: Option<Value>,
 }
 
-/// Renames a person (`PATCH /api/persons/{id}`).
+impl Change {
+    fn read(mut fields: Map<String, Value>) -> Result<Self, Refusal> {
+        // `null` has a meaning.
+        let role = fields.remove("role");
+        let read = json::typed(fields);
+        let read: Self = read.map_err(|e| refusal(Fault::BadRequest, &e.about("the body")))?;
+        if role.is_none() && read.name.is_none() {
+            return Err(refusal(Fault::BadRequest, "give a `name` or a `role`"));
+        }
+        Ok(Self { role, ..read })
+    }
+}
+
+/// Changes a person: their name, or the role that answers them (`PATCH /api/persons/{id}`).
 #[utoipa::path(patch, path = "/api/persons/{id}", tag = "persons", params(("id" = String, Path,)),
-    request_body = Rename,
+    request_body = Change,
     responses((status = 200, body = Object), Faults))]
-pub(super) async fn rename(
+pub(super) async fn change(
     _: Operator,
     id: web::Path<String>,
-    asked: JsonBody<Rename>,
+    fields: JsonBody<Map<String, Value>>,
     persons: web::Data<Persons>,
 ) -> Answer {
-    let people = persons.recognised()?;
+    let asked = Change::read(fields.0)?;
+    let (people, id) = (persons.recognised()?, id_of(&id));
+    let role = match &asked.role {
+        Some(role) => Some(roles::given(role, persons.roles.roles().await)?),
+        None => None,
+    };
     // Another instance may have added them.
     people.refresh().await.map_err(|error| failed(&error))?;
-    let person = people.rename(&id_of(&id), &asked.0.name).await.map_err(|e| refused(&e))?;
-    tracing::info!(person = person.id.0, "renamed a person");
+    let mut person = people.get(&id).ok_or_else(no_such_person)?;
+    if let Some(name) = asked.name {
+        person = people.rename(&id, &name).await.map_err(|e| refused(&e))?;
+    }
+    if let Some(role) = role {
+        person = people.give_role(&id, &role).await.map_err(|e| refused(&e))?;
+    }
+    tracing::info!(person = person.id.0, "changed a person");
     Ok(HttpResponse::Ok().json(shown(&person)))
 }
 

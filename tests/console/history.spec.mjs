@@ -219,8 +219,10 @@ test('a turn that cannot be asked again is told with a remedy', async ({ page, o
 test('the turns that fit are saved as JSON', async ({ page, open, faults }) => {
   await kept(page, open, ENGLISH, CHINESE);
   await page.getByRole('link', { name: 'History' }).click();
+  await expect(item(page, CHINESE)).toHaveCount(1);
   await page.getByLabel('Words that were heard or said').fill('lamp in the hall');
   await expect(item(page, CHINESE)).toHaveCount(0);
+  await expect(item(page, ENGLISH)).toHaveCount(1);
   const saving = page.waitForEvent('download');
   await page.getByRole('button', { name: 'Save as JSON' }).click();
   const file = await saving;

@@ -1,9 +1,9 @@
 // Takes the pictures of docs/console.md: each screen light, dark and on a phone. Only where CONSOLE_PICTURES names a folder;
 // `scripts/console pictures` does. Not a test of how it looks.
-import { expect, keep, test } from './support.mjs';
+import { expect, keep, operator, test } from './support.mjs';
 
 const folder = process.env.CONSOLE_PICTURES ?? '';
-const SCREENS = ['home', 'talk', 'live', 'history', 'devices', 'people', 'tools', 'settings', 'conversations', 'audit'];
+const SCREENS = ['home', 'talk', 'live', 'history', 'devices', 'people', 'roles', 'tools', 'settings', 'conversations', 'audit'];
 const FORMS = [
   { name: 'light', theme: 'light', width: 1200, height: 760 },
   { name: 'dark', theme: 'dark', width: 1200, height: 760 },
@@ -13,7 +13,10 @@ const FORMS = [
 test.skip(!folder, 'CONSOLE_PICTURES names no folder');
 // The conversation on Talk is then there to see on History.
 test.beforeAll(() => keep('audio'));
-test.afterAll(() => keep(null));
+test.afterAll(async () => {
+  await keep(null);
+  for (const { id } of JSON.parse((await operator('GET', '/api/roles')).body).roles) await operator('DELETE', `/api/roles/${id}`);
+});
 
 /** Has something said and something written, so that there is something to see. */
 async function converse(page) {
@@ -27,6 +30,24 @@ async function converse(page) {
   await expect(page.locator('.device.wrap').nth(1)).toBeVisible({ timeout: 20_000 });
 }
 
+/** Opens a role with two versions and an answer; adds it where it is not there yet. */
+async function tell(page) {
+  const name = 'Bedtime stories for children';
+  const role = page.getByRole('link', { name: new RegExp(`^${name}`) });
+  if ((await role.count()) > 0) await role.click();
+  else {
+    await page.getByLabel(name).check();
+    await page.getByRole('button', { name: 'Add', exact: true }).click();
+    await page.getByLabel('Temperature').fill('0.4');
+    await page.getByRole('button', { name: 'Save', exact: true }).click();
+    await expect(page.getByText('Saved.')).toBeVisible();
+  }
+  await page.getByLabel('Words to the role').fill('Tell me a story about a bear.');
+  await page.getByRole('button', { name: 'Ask', exact: true }).click();
+  await expect(page.getByRole('heading', { name: 'Attempt 1' })).toBeVisible({ timeout: 20_000 });
+  await page.getByRole('heading', { name: 'Roles', level: 2 }).scrollIntoViewIfNeeded();
+}
+
 for (const form of FORMS) {
   for (const screen of SCREENS) {
     test(`picture of ${screen}, ${form.name}`, async ({ page, open }) => {
@@ -34,6 +55,7 @@ for (const form of FORMS) {
       await open(screen, { theme: form.theme });
       await expect(page.getByText(/^Loading/)).toHaveCount(0);
       if (screen === 'talk') await converse(page);
+      if (screen === 'roles') await tell(page);
       if (screen === 'history') await page.locator('a.turn').first().click();
       await page.screenshot({ path: `${folder}/${screen}-${form.name}.jpg`, type: 'jpeg', quality: 72, animations: 'disabled' });
     });

@@ -13,6 +13,8 @@
 //!                             McpHostActor --ToolsListed--> SessionActor
 //! ```
 
+use std::sync::Arc;
+
 use actix::Message;
 use bytes::Bytes;
 use hearken_proto::device::{Downlink, Emotion, Features, IotReport, ListenMode};
@@ -208,6 +210,8 @@ pub struct StartSpeaking {
     pub events: mpsc::Receiver<TurnEvent>,
     /// Language of an apology.
     pub language: Language,
+    /// Name of the voice; empty for the configured one.
+    pub voice: Arc<str>,
 }
 
 /// Playback step of a turn. TtsActor -> DeviceActor, data lane, about 17 a second while speaking.

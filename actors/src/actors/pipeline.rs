@@ -28,6 +28,7 @@ use crate::dialogue::{
 use crate::people::People;
 use crate::ports::{Asr, ImageDescriber, Llm, ToolSource, Tts, TurnDetector};
 use crate::reloadable::Reloadable;
+use crate::role::{CurrentRole, RoleLookup};
 use crate::settings::{PipelineSettings, SpeakingSettings};
 use crate::speaker_tracker::SpeakerTracker;
 use crate::tools::device::DeviceTools;
@@ -64,6 +65,8 @@ pub struct Ports {
     pub vision: Option<VisionLookup>,
     /// Lookup of each device's conversation style.
     pub style: StyleLookup,
+    /// Lookup of roles.
+    pub roles: RoleLookup,
     /// Source of the local date and time in prompts.
     pub now: LocalTime,
     /// Describer of the pictures that tools answer with, if there is one.
@@ -213,12 +216,13 @@ impl Pipeline {
     /// Creates the socket actor of a device that has just connected. When it starts, it starts the
     /// other actors of its connection.
     pub fn device(&self, connection: DeviceConnection) -> DeviceActor {
-        let settings = &self.settings;
+        let (settings, role) = (&self.settings, self.role_of(&connection.device_id));
         let speaking = settings.speaking.for_rate(self.ports.tts.sample_rate_hz());
         let rules = DeviceRules {
             device: settings.device.clone(),
             speaking: speaking.clone(),
             interruption: settings.interruption.clone(),
+            role: Arc::clone(&role),
             guards_echo: settings.hearing.guard_echo,
             device_registry: self.device_registry.clone(),
             admission: self.admission.clone(),
@@ -228,6 +232,7 @@ impl Pipeline {
             ClientKind::Voice,
             connection.device_id.as_str(),
         );
+        let turns = turns.kept(Arc::new(move || role().and_then(|role| role.history)));
         let ring = self.clone();
         let session_id = SessionId::random();
         let others = (self.ports.tools)(&connection.device_id, &session_id);
@@ -236,6 +241,12 @@ impl Pipeline {
             ring.start_pipeline(device, &ring_turns, &device_id, others, speaking)
         });
         DeviceActor::new(connection, rules, session_id, turns, start_pipeline)
+    }
+
+    /// Returns a lookup of this device's role.
+    fn role_of(&self, device_id: &DeviceId) -> CurrentRole {
+        let (style_of, device_id) = (Arc::clone(&self.ports.style), device_id.clone());
+        Arc::new(move || style_of(&device_id).role)
     }
 
     /// Starts and links the other actors of a connection, from the sink backwards: synthesis,
@@ -354,6 +365,7 @@ impl Pipeline {
         let style: CurrentStyle = Arc::new(move || style_of(&asks));
         Dialogue::new(self.dialogue.clone(), style, Arc::clone(&self.ports.now))
             .with_speakers(speakers)
+            .with_roles(Arc::clone(&self.ports.roles))
     }
 
     /// Returns the turn detection of a connection.

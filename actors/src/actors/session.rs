@@ -169,7 +169,8 @@ impl SessionActor {
         }
         let (sink, events) = mpsc::channel(self.rules.sentence_lane);
         let language = self.dialogue.language();
-        let speaking = StartSpeaking { turn: turn.clone(), events, language };
+        let voice = self.dialogue.voice(self.person(&turn).as_ref());
+        let speaking = StartSpeaking { turn: turn.clone(), events, language, voice };
         self.outputs.speaking.do_send(speaking);
         let prompt = match &input {
             TurnInput::Words(words) | TurnInput::Resumed(words) => {

@@ -61,6 +61,8 @@ pub struct SpeechSynthesis {
 /// Encoder of one turn, and its queue to pacing.
 struct Speech {
     voice: SpeechEncoder,
+    /// Name of the voice; empty for the configured one.
+    name: Arc<str>,
     encode_queue: EncodeQueue,
     ahead: mpsc::Sender<PlaybackStep>,
     trace: TurnTrace,
@@ -145,7 +147,7 @@ impl SpeechSynthesis {
     /// Turns the events of a turn into playback steps. A failed sentence is displayed and not
     /// spoken. After two in a row, or if some failed and none was spoken, an apology ends the turn.
     async fn synthesise(&self, start: StartSpeaking, ahead: mpsc::Sender<PlaybackStep>) {
-        let StartSpeaking { turn, mut events, language } = start;
+        let StartSpeaking { turn, mut events, language, voice: name } = start;
         let voice = match SpeechEncoder::new(&self.quality()) {
             Ok(voice) => voice,
             Err(error) => {
@@ -155,7 +157,7 @@ impl SpeechSynthesis {
         };
         let encode_queue = self.encode_scheduler.encode_queue(self.settings.packet);
         let trace = turn.trace().clone();
-        let mut speech = Speech { voice, encode_queue, ahead, trace };
+        let mut speech = Speech { voice, name, encode_queue, ahead, trace };
         let mut outcomes = SentenceOutcomes::default();
         while outcomes.failed < MAX_FAILED
             && let Some(event) = events.recv().await
@@ -234,14 +236,15 @@ impl SpeechSynthesis {
             return self.speak(speech, text, None).await;
         }
         let rate_hz = self.settings.sample_rate_hz;
-        let Some(packets) = self.phrase_audio.packets(text, rate_hz) else {
+        let Some(packets) = self.phrase_audio.packets(text, &speech.name, rate_hz) else {
             let voice = SpeechEncoder::new(&self.settings).map_err(|e| e.to_string())?;
             let (encode_queue, ahead) = (speech.encode_queue.clone(), speech.ahead.clone());
             let mut kept = Vec::new();
             let trace = speech.trace.clone();
-            let mut other = Speech { voice, encode_queue, ahead, trace };
+            let name = Arc::clone(&speech.name);
+            let mut other = Speech { voice, name, encode_queue, ahead, trace };
             self.speak(&mut other, text, Some(&mut kept)).await?;
-            self.phrase_audio.keep(text, rate_hz, kept);
+            self.phrase_audio.keep(text, &speech.name, rate_hz, kept);
             return Ok(());
         };
         speech.put(PlaybackStep::SentenceStart(text.to_owned())).await?;
@@ -263,7 +266,7 @@ impl SpeechSynthesis {
         speech.voice.begin();
         speech.trace.begin(Stage::VoiceFirstSound);
         let mut is_silent = true;
-        let mut sound = self.tts.speak(Line { text: text.into() });
+        let mut sound = self.tts.speak(Line { text: text.into(), voice: Arc::clone(&speech.name) });
         while let Some(pcm) = sound.next().await {
             let pcm = pcm.map_err(|e| e.to_string())?;
             if std::mem::take(&mut is_silent) {

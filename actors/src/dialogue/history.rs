@@ -8,11 +8,12 @@ use serde::{Deserialize, Serialize};
 use super::memory::{Memory, push_user};
 use super::phrases::Language;
 use super::spoken_language::SpokenLanguage;
-use super::style::{CurrentStyle, LocalTime};
+use super::style::{ConversationStyle, CurrentStyle, LocalTime};
 use super::turn::TurnRecord;
 use crate::audio::playout::PlayedBack;
 use crate::ports::{ChatMessage, Person, Prompt, Role};
 use crate::reloadable::Reloadable;
+use crate::role::RoleLookup;
 use crate::speaker_tracker::{SpeakerTracker, attributed};
 
 /// Added after the instructions when the person speaks Chinese. Small models otherwise answer in
@@ -50,6 +51,7 @@ pub struct Dialogue {
     memory: Memory,
     language: SpokenLanguage,
     speakers: Option<Arc<SpeakerTracker>>,
+    roles: RoleLookup,
 }
 
 impl Dialogue {
@@ -63,13 +65,20 @@ impl Dialogue {
         let settings = settings.into();
         let language = SpokenLanguage::new(settings.get().language);
         let memory = Memory::new(settings.get().max_messages, Vec::new());
-        Self { settings, style, now, memory, language, speakers: None }
+        let roles: RoleLookup = Arc::new(|_| None);
+        Self { settings, style, now, memory, language, speakers: None, roles }
     }
 
     /// Tells the model who speaks.
     #[must_use]
     pub fn with_speakers(self, speakers: Option<Arc<SpeakerTracker>>) -> Self {
         Self { speakers, ..self }
+    }
+
+    /// Looks up the roles of people in this way.
+    #[must_use]
+    pub fn with_roles(self, roles: RoleLookup) -> Self {
+        Self { roles, ..self }
     }
 
     /// Returns what tracks who speaks, if voices are looked at.
@@ -121,9 +130,21 @@ impl Dialogue {
         self.opening_for(self.speakers.as_ref().and_then(|speakers| speakers.person()).as_ref())
     }
 
+    /// Returns the style of a turn of this person.
+    fn style_for(&self, person: Option<&Arc<Person>>) -> ConversationStyle {
+        let own = person.and_then(|person| (self.roles)(&person.role_id));
+        (self.style)().with_role(own)
+    }
+
+    /// Returns the name of the voice that answers this person; empty for the configured one.
+    pub fn voice(&self, person: Option<&Arc<Person>>) -> Arc<str> {
+        self.style_for(person).role.map(|role| role.voice.as_str().into()).unwrap_or_default()
+    }
+
     fn opening_for(&self, person: Option<&Arc<Person>>) -> Prompt {
-        let settings = self.settings.get();
-        let mut system = (self.style)().instructions(&settings.system_prompt, &(self.now)());
+        let (settings, style) = (self.settings.get(), self.style_for(person));
+        let mut system = style.instructions(&settings.system_prompt, &(self.now)());
+        let role = style.role.unwrap_or_default();
         if !settings.emotion_prompt.is_empty() {
             system.push(' ');
             system.push_str(&settings.emotion_prompt);
@@ -131,15 +152,19 @@ impl Dialogue {
         if let Some(speakers) = &self.speakers {
             system.push_str(&speakers.instructions(person));
         }
-        if self.language.get() == Language::Chinese {
+        // A role that answers in one language says so itself.
+        if self.language.get() == Language::Chinese && role.language.is_none() {
             system.push_str(IN_CHINESE);
         }
         let mut messages = vec![ChatMessage::new(Role::System, system)];
-        messages.extend(self.memory.messages().iter().cloned());
+        if role.memory {
+            messages.extend(self.memory.messages().iter().cloned());
+        }
         Prompt {
             messages,
-            max_tokens: settings.max_tokens,
-            temperature: settings.temperature,
+            max_tokens: role.max_tokens.unwrap_or(settings.max_tokens),
+            temperature: role.temperature.unwrap_or(settings.temperature),
+            model: role.model.clone(),
             ..Prompt::default()
         }
     }
@@ -169,10 +194,11 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::dialogue::ReplyLanguage;
     use crate::dialogue::memory::cut;
-    use crate::dialogue::style::ConversationStyle;
     use crate::dialogue::turn::{Said, ToolRound, TurnEnd, TurnError};
-    use crate::ports::{ProviderError, ProviderErrorKind, ToolRequest};
+    use crate::ports::{PersonId, ProviderError, ProviderErrorKind, ToolRequest};
+    use crate::role::RoleSettings;
     use proptest::prelude::*;
 
     const ALL: PlayedBack = PlayedBack::ALL;
@@ -289,6 +315,41 @@ mod tests {
         assert_eq!(d.prompt("", None).messages[0].content, "be kind\n请用中文回答。");
         d.note_language("What is this?");
         assert_eq!(d.prompt("", None).messages[0].content, "be kind");
+    }
+
+    #[test]
+    fn a_known_person_is_answered_by_their_own_role_and_others_by_that_of_the_device() {
+        let role = |name: &str| RoleSettings {
+            system_prompt: format!("Be {name}."),
+            voice: name.into(),
+            language: Some(ReplyLanguage::De),
+            memory: name != "forgetful",
+            ..RoleSettings::default()
+        };
+        let style = ConversationStyle {
+            system_prompt: "The device's own.".into(),
+            role: Some(Arc::new(role("the device's"))),
+            ..ConversationStyle::default()
+        };
+        let mut d = talked_to("be kind", 4, style)
+            .with_roles(Arc::new(move |id| (id == "forgetful").then(|| Arc::new(role(id)))));
+        commit(&mut d, &record("1", &["ok."]));
+        let person = |role_id: &str| {
+            let (id, name, role_id) = (PersonId("p".into()), "Ann".into(), role_id.into());
+            let none = Vec::new();
+            Arc::new(Person { id, name, role_id, voices: none, facts: vec![], exchanges: vec![] })
+        };
+        for (person, begins, voice, messages) in [
+            (None, "The device's own.", "the device's", 4),
+            (Some(person("gone")), "The device's own.", "the device's", 4),
+            (Some(person("forgetful")), "Be forgetful.", "forgetful", 2),
+        ] {
+            let prompt = d.prompt("2", person.as_ref());
+            let system = &prompt.messages[0].content;
+            assert!(system.starts_with(begins) && system.contains("German"), "{system}");
+            assert!(!system.contains(IN_CHINESE), "{system}");
+            assert_eq!((&*d.voice(person.as_ref()), prompt.messages.len()), (voice, messages));
+        }
     }
 
     #[test]

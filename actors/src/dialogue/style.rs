@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
 
+use crate::role::RoleSettings;
+
 /// Clock that returns the local date and time for a model, such as `2025-02-21 20:15 Friday
 /// +08:00`.
 pub type LocalTime = Arc<dyn Fn() -> String + Send + Sync>;
@@ -100,7 +102,7 @@ pub struct Character {
 }
 
 /// Conversation style of one session.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ConversationStyle {
     /// Language of all answers. `None` follows the person.
@@ -109,24 +111,38 @@ pub struct ConversationStyle {
     pub character: Option<Character>,
     /// Instructions that replace the deployment's. Empty to use the deployment's.
     pub system_prompt: String,
+    /// Role of the device or of the person.
+    #[serde(skip)]
+    pub role: Option<Arc<RoleSettings>>,
 }
 
 /// Style of a session, shared by its turns and its tools.
 pub type SharedStyle = Arc<Mutex<ConversationStyle>>;
 
 impl ConversationStyle {
+    /// Returns the style for a person with a role of their own. Its instructions come before those of the device.
+    #[must_use]
+    pub fn with_role(self, role: Option<Arc<RoleSettings>>) -> Self {
+        let Some(role) = role else { return self };
+        let instructs = !role.system_prompt.trim().is_empty();
+        let system_prompt = if instructs { String::new() } else { self.system_prompt };
+        Self { system_prompt, role: Some(role), ..self }
+    }
+
     /// Returns the instructions for the model, from the deployment's instructions and the time of
     /// day.
     pub fn instructions(&self, deployment: &str, now: &str) -> String {
-        let own = self.system_prompt.as_str();
-        let base = if own.trim().is_empty() { deployment } else { own };
+        let role = self.role.as_ref().map_or("", |role| role.system_prompt.as_str());
+        let own = [self.system_prompt.as_str(), role].into_iter();
+        let base = own.into_iter().find(|own| !own.trim().is_empty()).unwrap_or(deployment);
         let mut text = base.replace(CURRENT_TIME, now);
         if let Some(Character { name, persona }) = &self.character {
             text += &format!(
                 "\n\n现在请扮演“{name}”，始终以这个角色的身份和口吻说话，直到用户要求退出角色扮演。{persona}"
             );
         }
-        if let Some(language) = self.language {
+        let of_role = self.role.as_ref().and_then(|role| role.language);
+        if let Some(language) = self.language.or(of_role) {
             let (zh, en) = (language.name_zh(), language.name_en());
             text += &format!(
                 "\n\n无论用户使用哪种语言，都请用{zh}回答。Always answer in {en}, whatever language the user speaks."

@@ -24,6 +24,8 @@ pub struct Person {
     pub id: PersonId,
     /// Name; no two have the same.
     pub name: String,
+    /// Id of the role that answers them; empty for that of the device.
+    pub role_id: String,
     /// What is typical of their voice, for each sentence that they were enrolled with: vectors of length 1.
     pub voices: Vec<Vec<f32>>,
     /// What they asked to be remembered, oldest first.
@@ -74,6 +76,13 @@ pub trait PersonStore: Send + Sync {
 
     /// Gives a person another name.
     async fn rename_person(&self, id: &PersonId, name: &str) -> Result<PersonOutcome, BoxError>;
+
+    /// Gives a person a role; empty for none.
+    async fn set_person_role(
+        &self,
+        id: &PersonId,
+        role_id: &str,
+    ) -> Result<PersonOutcome, BoxError>;
 
     /// Adds a voice of a person.
     async fn add_voice(&self, id: &PersonId, voice: &[f32]) -> Result<PersonOutcome, BoxError>;

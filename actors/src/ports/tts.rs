@@ -29,6 +29,15 @@ pub trait Tts: Send + Sync {
 pub struct Line {
     /// Words of the sentence.
     pub text: Arc<str>,
+    /// Name of the voice; empty for the configured one.
+    pub voice: Arc<str>,
+}
+
+impl Line {
+    /// Creates a sentence in the configured voice.
+    pub fn new(text: impl Into<Arc<str>>) -> Self {
+        Self { text: text.into(), voice: "".into() }
+    }
 }
 
 /// Audio block: mono, 16 bit.

@@ -74,6 +74,14 @@ impl PersonStore for MemoryPersons {
         self.change(id, |person| name.clone_into(&mut person.name))
     }
 
+    async fn set_person_role(
+        &self,
+        id: &PersonId,
+        role_id: &str,
+    ) -> Result<PersonOutcome, BoxError> {
+        self.change(id, |person| role_id.clone_into(&mut person.role_id))
+    }
+
     async fn add_voice(&self, id: &PersonId, voice: &[f32]) -> Result<PersonOutcome, BoxError> {
         self.change(id, |person| person.voices.push(voice.to_vec()))
     }

@@ -109,6 +109,7 @@ impl TestPipeline {
                 token: format!("token of {device}"),
             })),
             style: Arc::new(move |_| told.style()),
+            roles: Arc::new(|_| None),
             now: Arc::new(move || clock.now()),
             describer,
         };

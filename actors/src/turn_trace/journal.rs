@@ -69,9 +69,9 @@ impl TurnJournal {
         }))
     }
 
-    /// Returns whether what was said is kept.
+    /// Returns whether what was said is shown.
     pub(super) fn keeps_words(&self) -> bool {
-        self.0.settings.words || self.keep() != Keep::Off
+        self.0.settings.words
     }
 
     /// Returns how much is kept of turns that have ended.
@@ -98,6 +98,11 @@ impl TurnJournal {
 
     /// Begins a turn of a client.
     pub fn begin(&self, kind: ClientKind, client: &str) -> TurnTrace {
+        self.begin_kept(kind, client, None)
+    }
+
+    /// Begins a turn of a client of which so much is kept, whatever is configured.
+    pub fn begin_kept(&self, kind: ClientKind, client: &str, keep: Option<Keep>) -> TurnTrace {
         let activity =
             if kind == ClientKind::Voice { Activity::Listening } else { Activity::Thinking };
         let turn = TracedTurn {
@@ -118,7 +123,7 @@ impl TurnJournal {
             sound: TracedSound::default(),
             changed: self.changed(),
         });
-        let entry = Arc::new(Entry { began: Instant::now(), facts });
+        let entry = Arc::new(Entry { began: Instant::now(), keep, facts });
         let mut turns = self.turns();
         turns.push_back(Arc::clone(&entry));
         while turns.len() > self.0.settings.max_turns {
@@ -172,11 +177,11 @@ impl TurnJournal {
         turn
     }
 
-    pub(super) fn ended(&self, ended: EndedTurn) {
+    pub(super) fn ended(&self, ended: EndedTurn, keep: Keep) {
         let turn = ended.turn.clone();
         record_turn(&turn);
         let has_words = turn.heard.is_some() || turn.said.is_some();
-        if self.keep() != Keep::Off && has_words {
+        if keep != Keep::Off && has_words {
             let lost = self.0.history.get().is_some_and(|h| h.try_send(ended).is_err());
             if lost {
                 counter!("hearken_history_lost_total").increment(1);

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use super::{Entry, TracedTurn, TurnTrace};
+use super::{Entry, TracedTurn, TurnTrace, Writer};
 use crate::audio::pcm;
 use crate::audio::voice_detector::SAMPLE_RATE_HZ;
 
@@ -101,6 +101,18 @@ impl TurnTrace {
 
     fn keeping_sound(&self) -> Option<&Entry> {
         let writer = self.writer.as_ref()?;
-        (writer.journal.keep() == Keep::Audio).then_some(&*writer.entry)
+        (writer.keep() == Keep::Audio).then_some(&*writer.entry)
+    }
+}
+
+impl Writer {
+    /// Returns how much is kept of the turn.
+    pub(super) fn keep(&self) -> Keep {
+        self.entry.keep.unwrap_or_else(|| self.journal.keep())
+    }
+
+    /// Returns whether its words are kept, by the journal or beyond it.
+    pub(super) fn keeps_words(&self) -> bool {
+        self.journal.keeps_words() || self.keep() != Keep::Off
     }
 }

@@ -3,9 +3,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should say where")]
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use hearken_actors::ports::ProviderErrorKind as Kind;
+use hearken_actors::role::{InterruptionManner, RoleSettings};
 use hearken_actors::settings::PipelineSettings;
 use hearken_actors::testkit::{AsrAct, LlmAct, Received, TestPipeline, TtsAct, sound};
 
@@ -306,6 +308,28 @@ async fn where_replies_do_not_pause_any_voice_ends_them() {
     ring.until("tts/stop").await;
     assert_eq!(ring.script.last_prompt().last().unwrap(), "User: 嗯");
     ring.hang_up().await;
+}
+
+#[actix::test]
+async fn the_role_of_a_device_decides_whether_voice_pauses_or_ends_a_reply() {
+    for (configured, manner) in
+        [(true, InterruptionManner::Cut), (false, InterruptionManner::Pause)]
+    {
+        let mut settings = PipelineSettings::default();
+        settings.interruption.pause = configured;
+        let mut ring = playing(settings, &STORY).await;
+        let role = RoleSettings { interruption: Some(manner), ..RoleSettings::default() };
+        // It is given while the reply is played, and holds at once.
+        ring.script.style.lock().unwrap().role = Some(Arc::new(role));
+        ring.script.hears(words("嗯"));
+        let voiced = ring.now();
+        ring.stream(sound::voice(480)).await;
+        ring.stream(sound::silence(900)).await;
+        let stop = ring.until("tts/stop").await.at;
+        let ended = stop - voiced < ms(300);
+        assert_eq!(ended, manner == InterruptionManner::Cut, "{manner:?}: {:?}", stop - voiced);
+        ring.hang_up().await;
+    }
 }
 
 #[actix::test]

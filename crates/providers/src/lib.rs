@@ -278,7 +278,7 @@ mod tests {
 
     async fn synthesise(url: String) -> Option<ProviderError> {
         let settings = TtsSettings { url, retry_within_ms: 0, ..TtsSettings::default() };
-        let line = Line { text: "a".into() };
+        let line = Line::new("a");
         tts(&settings).unwrap().speak(line).try_collect::<Vec<_>>().await.err()
     }
 

@@ -329,7 +329,7 @@ mod tests {
         let inner = scripted(attempts);
         let start = Instant::now();
         let heard = Retrying::new(inner.clone(), policy)
-            .speak(Line { text: "a".into() })
+            .speak(Line::new("a"))
             .map(|item| match item {
                 Ok(pcm) => pcm.samples[0].to_string(),
                 Err(e) => e.kind.to_string(),
@@ -408,7 +408,7 @@ mod tests {
         for policy in [policy(10).in_all(total), RetryPolicy::patient().in_all(total)] {
             let start = Instant::now();
             let hanging = Retrying::new(Arc::new(Hanging), policy);
-            let told = hanging.speak(Line { text: "a".into() }).next().await.unwrap();
+            let told = hanging.speak(Line::new("a")).next().await.unwrap();
             assert_eq!((told.unwrap_err().kind, start.elapsed()), (Timeout, total + GRACE));
             // A wait that would end after the deadline does not start.
             let fail = || vec![error(Unavailable)];

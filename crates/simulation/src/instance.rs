@@ -188,6 +188,7 @@ impl Parts {
             }),
             vision: None,
             style: Arc::new(|_| ConversationStyle::default()),
+            roles: Arc::new(|_| None),
             now: Arc::new(|| "noon".into()),
             describer: None,
         };

@@ -43,7 +43,7 @@ impl CheckReport {
 
 /// Tables whose rows belong to rows of another table: child, parent, and the column that refers to
 /// the parent.
-const BELONGS: [(&str, &str, &str); 10] = [
+const BELONGS: [(&str, &str, &str); 11] = [
     ("chat_people", "chat_sessions", "session_id"),
     ("chat_messages", "chat_sessions", "session_id"),
     ("chat_turns", "chat_sessions", "session_id"),
@@ -54,6 +54,7 @@ const BELONGS: [(&str, &str, &str); 10] = [
     ("person_voices", "persons", "person_id"),
     ("person_memories", "persons", "person_id"),
     ("history_sounds", "history", "turn_id"),
+    ("role_versions", "roles", "role_id"),
 ];
 
 /// Tables whose messages are numbered without gaps: owner table, message table, and the key of

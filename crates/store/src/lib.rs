@@ -9,6 +9,7 @@ mod error;
 mod history;
 mod museum;
 mod restore;
+mod roles;
 mod settings;
 mod sql;
 mod tables;
@@ -32,6 +33,7 @@ pub use history::{
     MOST_DELETED, Side, SoundPlace, StoredTurn, TurnSound,
 };
 pub use museum::{MuseumSession, MuseumStore};
+pub use roles::{MAX_ROLE_VERSIONS, MAX_ROLES, Role, RoleOutcome, RoleStore};
 pub use settings::{AuditEntry, MAX_AUDIT_ENTRIES, SettingsStore};
 pub use sql::{FILE_NAME, SqlStore};
 pub use tools::{KeptPin, KeptServer, ToolStore};
@@ -83,6 +85,8 @@ pub struct Device {
     pub tools_off: Vec<String>,
     /// System prompt of its conversations; empty for the deployment's own.
     pub system_prompt: String,
+    /// Id of its role; empty for none.
+    pub role_id: String,
 }
 
 /// Data that a device sends about itself when it asks for its settings; empty if it sends none.

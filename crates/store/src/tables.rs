@@ -57,7 +57,7 @@ const fn maybe(column: Column) -> Column {
 }
 
 /// All tables of the store.
-pub(super) const TABLES: [Table; 23] = [
+pub(super) const TABLES: [Table; 25] = [
     Table {
         name: "devices",
         columns: &[
@@ -75,6 +75,7 @@ pub(super) const TABLES: [Table; 23] = [
             text("agent"),
             text("system_prompt"),
             text("address"),
+            text("role_id"),
         ],
         key: "device_id",
     },
@@ -210,7 +211,7 @@ pub(super) const TABLES: [Table; 23] = [
     // Of these and of history, too, the numbers are given anew.
     Table {
         name: "persons",
-        columns: &[text("person_id"), text("name"), number("created_ms")],
+        columns: &[text("person_id"), text("name"), number("created_ms"), text("role_id")],
         key: "number",
     },
     Table { name: "person_voices", columns: &[text("person_id"), bytes("voice")], key: "number" },
@@ -240,6 +241,28 @@ pub(super) const TABLES: [Table; 23] = [
         name: "history_sounds",
         columns: &[text("turn_id"), text("side"), bytes("packets")],
         key: "number",
+    },
+    Table {
+        name: "roles",
+        columns: &[
+            text("role_id"),
+            text("name"),
+            number("version"),
+            json("settings"),
+            number("updated_ms"),
+        ],
+        key: "role_id",
+    },
+    Table {
+        name: "role_versions",
+        columns: &[
+            text("role_id"),
+            number("version"),
+            text("name"),
+            json("settings"),
+            number("updated_ms"),
+        ],
+        key: "role_id, version",
     },
     Table { name: "settings", columns: &[text("name"), json("value")], key: "name" },
     Table {

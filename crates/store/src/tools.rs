@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use hearken_base::Secret;
 use hearken_proto::ids::DeviceId;
 
-use super::{Device, StoreError};
+use super::{Device, RoleStore, StoreError};
 
 /// Tool server as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,9 +31,9 @@ pub struct KeptPin {
     pub hash: String,
 }
 
-/// Storage of tool servers. Every call ends within seconds, with an error if the store is down.
+/// Storage of tool servers, and of roles. Every call ends within seconds, with an error if the store is down.
 #[async_trait]
-pub trait ToolStore: Send + Sync {
+pub trait ToolStore: RoleStore {
     /// Returns all servers, ordered by name.
     async fn tool_servers(&self) -> Result<Vec<KeptServer>, StoreError>;
 
@@ -73,6 +73,6 @@ pub trait ToolStore: Send + Sync {
         prompt: &str,
     ) -> Result<Option<Device>, StoreError>;
 
-    /// Returns the devices with an agent, tools or a system prompt of their own.
+    /// Returns the devices with an agent, tools, a system prompt or a role of their own.
     async fn devices_with_overrides(&self) -> Result<Vec<Device>, StoreError>;
 }

@@ -34,11 +34,13 @@ mod signed_tokens;
 mod source_overrides;
 mod stdio_process;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use hearken_actors::actors::pipeline::StyleLookup;
 use hearken_actors::dialogue::{ConversationStyle, SharedStyle};
 use hearken_actors::ports::{Tool, ToolSource};
+use hearken_actors::role::{RoleLookup, RoleSettings};
 use hearken_actors::tools::SourceLookup;
 use hearken_proto::ids::DeviceId;
 use serde::Serialize;
@@ -110,9 +112,12 @@ impl Sources {
             all.push(Arc::new(self.builtin.clone()));
         }
         all.extend(self.servers.sources(Some(device)).into_iter().map(|s| Arc::new(s) as _));
-        let clients = AgentTools::new(self.endpoint.clone(), &overrides.agent, &overrides.off);
+        let role = self.overrides.role(&overrides.role_id);
+        let mut off = overrides.off.clone();
+        off.extend(role.into_iter().flat_map(|role| role.tools_off.clone()));
+        let clients = AgentTools::new(self.endpoint.clone(), &overrides.agent, &off);
         all.push(Arc::new(clients));
-        all.retain(|source| !overrides.is_off(source.name()));
+        all.retain(|source| !off.iter().any(|off| off == source.name()));
         all
     }
 
@@ -189,9 +194,21 @@ impl Sources {
     pub fn styles(&self) -> StyleLookup {
         let overrides = self.overrides.clone();
         Arc::new(move |device| {
-            let system_prompt = overrides.of_device(device).system_prompt.clone();
-            ConversationStyle { system_prompt, ..ConversationStyle::default() }
+            let own = overrides.of_device(device);
+            let (system_prompt, role) = (own.system_prompt.clone(), overrides.role(&own.role_id));
+            ConversationStyle { system_prompt, role, ..ConversationStyle::default() }
         })
+    }
+
+    /// Returns a non-blocking lookup of roles.
+    pub fn roles(&self) -> RoleLookup {
+        let overrides = self.overrides.clone();
+        Arc::new(move |role_id| overrides.role(role_id))
+    }
+
+    /// Replaces all roles; they hold from each conversation's next turn on.
+    fn set_roles(&self, roles: HashMap<String, Arc<RoleSettings>>) {
+        self.overrides.set_roles(roles);
     }
 
     /// Returns the state of an agent's sources.

@@ -3,6 +3,7 @@
 //! applied at once. Not for HTTP requests, nor for connections to servers.
 
 mod pinning;
+mod roles;
 
 use std::collections::HashSet;
 use std::sync::{Arc, PoisonError};
@@ -169,6 +170,7 @@ impl Registry {
         let kept = self.0.store.tool_servers().await?;
         let with_overrides = self.0.store.devices_with_overrides().await?;
         self.0.sources.overrides.replace(&with_overrides);
+        self.take_roles().await?;
         let servers = &self.0.sources.servers;
         let known = servers.reports();
         let added = known.iter().filter(|r| r.source.origin == Origin::Api);
@@ -419,12 +421,15 @@ impl Registry {
 
     fn shown(&self, device: &DeviceId, overrides: &Overrides) -> DeviceToolsView {
         let (id, off) = (device.as_str(), &overrides.off);
-        let clients_off = overrides.is_off(super::agent::NAME);
+        let role = self.0.sources.overrides.role(&overrides.role_id);
+        let clients_off = overrides.is_off(super::agent::NAME)
+            || role.as_ref().is_some_and(|role| role.is_off(super::agent::NAME));
         let source = |s: SourceReport| SourceOfDevice {
             on: s.state != SourceState::Disabled
                 && (s.devices.is_empty() || s.devices.iter().any(|d| d.eq_ignore_ascii_case(id)))
                 && !(s.origin == Origin::Endpoint && clients_off)
-                && !off.contains(&s.name),
+                && !off.contains(&s.name)
+                && !role.as_ref().is_some_and(|role| role.is_off(&s.name)),
             name: s.name,
             kind: s.kind,
         };

@@ -1,10 +1,11 @@
-//! Choices of sources for single devices and for running sessions, in memory, because a
-//! conversation must not wait for the store. Not for persistence; choices for a session end with
+//! Choices of sources, instructions and roles for single devices, of sources for running sessions, and all roles, in memory,
+//! because a conversation must not wait for the store. Not for persistence; choices for a session end with
 //! it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use hearken_actors::role::RoleSettings;
 use hearken_proto::ids::{DeviceId, SessionId};
 use hearken_store::Device;
 
@@ -19,11 +20,18 @@ pub(super) struct Overrides {
     pub(super) off: Vec<String>,
     /// Instructions to the model; empty for the deployment's own.
     pub(super) system_prompt: String,
+    /// Id of the role; empty for none.
+    pub(super) role_id: String,
 }
 
 impl Default for Overrides {
     fn default() -> Self {
-        Self { agent: DEFAULT_AGENT.into(), off: Vec::new(), system_prompt: String::new() }
+        Self {
+            agent: DEFAULT_AGENT.into(),
+            off: Vec::new(),
+            system_prompt: String::new(),
+            role_id: String::new(),
+        }
     }
 }
 
@@ -34,6 +42,7 @@ impl Overrides {
             agent: device.agent.clone(),
             off: device.tools_off.clone(),
             system_prompt: device.system_prompt.clone(),
+            role_id: device.role_id.clone(),
         }
     }
 
@@ -50,6 +59,7 @@ pub(super) struct OverrideTable(Arc<RwLock<Tables>>);
 #[derive(Default)]
 struct Tables {
     devices: HashMap<DeviceId, Arc<Overrides>>,
+    roles: HashMap<String, Arc<RoleSettings>>,
     sessions: HashMap<SessionId, Session>,
 }
 
@@ -80,6 +90,16 @@ impl OverrideTable {
     /// Returns the choices for a device.
     pub(super) fn of_device(&self, id: &DeviceId) -> Arc<Overrides> {
         self.read().of_device(id)
+    }
+
+    /// Returns a role.
+    pub(super) fn role(&self, role_id: &str) -> Option<Arc<RoleSettings>> {
+        self.read().roles.get(role_id).cloned()
+    }
+
+    /// Replaces all roles.
+    pub(super) fn set_roles(&self, roles: HashMap<String, Arc<RoleSettings>>) {
+        self.write().roles = roles;
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Tables> {

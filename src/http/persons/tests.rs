@@ -80,13 +80,14 @@ impl Fixture {
 
     /// Returns the state of the routes.
     fn persons(&self) -> Arc<Persons> {
-        Arc::new(Persons::new(self.people.clone()))
+        Arc::new(Persons::new(self.people.clone(), Arc::clone(&self.store) as _))
     }
 
     /// Returns the state of the routes where no model is configured.
     fn without_model(&self) -> Arc<Persons> {
-        let store = Arc::clone(&self.store) as _;
-        Arc::new(Persons::new(People::new(store, None, SpeakerSettings::default())))
+        let store = Arc::clone(&self.store);
+        let people = People::new(Arc::clone(&store) as _, None, SpeakerSettings::default());
+        Arc::new(Persons::new(people, store))
     }
 }
 

@@ -9,6 +9,7 @@ mod instructions;
 mod ota;
 mod persons;
 mod rest;
+mod roles;
 mod takeover;
 
 use futures_util::SinkExt as _;

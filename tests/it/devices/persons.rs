@@ -57,6 +57,7 @@ async fn a_person_lists_and_deletes_people_and_is_told_which_file_does_not_do() 
     }
     let ann = Person {
         id: PersonId(ANN.into()),
+        role_id: String::new(),
         name: "小安".into(),
         voices: vec![vec![1.0]; 3],
         facts: vec!["likes tea".into()],

@@ -13,6 +13,7 @@ use crate::audio::playout::PlayedBack;
 use crate::dialogue::{Turn, TurnInput};
 use crate::interruption::{LAST_WORDS, Meaning};
 use crate::metrics::actor_metrics;
+use crate::role::InterruptionManner;
 use crate::turn_trace::Moment;
 use crate::ws_link::SocketContext;
 
@@ -23,7 +24,7 @@ impl DeviceActor {
     /// their utterance where that is not to be waited for: then the reply ends.
     pub(super) fn pause(&mut self, turn: Turn) -> Option<Turn> {
         let realtime = self.state.mode == Some(ListenMode::Realtime);
-        let may_pause = realtime && self.rules.interruption.pause && !self.state.leaving;
+        let may_pause = realtime && self.pauses() && !self.state.leaving;
         let is_played =
             |live: &&mut LiveTurn| live.speaking && live.heard() != PlayedBack::default();
         let Some(live) = self.live.as_mut().filter(is_played).filter(|_| may_pause) else {
@@ -63,6 +64,14 @@ impl DeviceActor {
 
     fn interruption(&mut self, turn: TurnId) -> Option<&mut Interruption> {
         self.live.as_mut()?.interruption.as_mut().filter(|i| i.turn.id == turn)
+    }
+
+    /// Returns whether voice pauses the reply: as its role says, or as is configured.
+    fn pauses(&self) -> bool {
+        match (self.rules.role)().and_then(|role| role.interruption) {
+            Some(manner) => manner == InterruptionManner::Pause,
+            None => self.rules.interruption.pause,
+        }
     }
 
     /// Lets a paused reply go on with the first sentence that was not heard. Returns false if none is paused.

@@ -21,6 +21,7 @@ use crate::dialogue::Turn;
 use crate::interruption::InterruptionSettings;
 use crate::paced_log::PacedLog;
 use crate::ports::RecordingSink;
+use crate::role::CurrentRole;
 use crate::settings::{DeviceSettings, SpeakingSettings};
 use crate::slots::Slot;
 
@@ -65,6 +66,8 @@ pub struct DeviceRules {
     pub speaking: SpeakingSettings,
     /// Voice while a reply is played.
     pub interruption: InterruptionSettings,
+    /// Lookup of the device's role.
+    pub role: CurrentRole,
     /// True if devices that do not leave their echo to us are guarded against it.
     pub guards_echo: bool,
     /// Registry of the connected devices.

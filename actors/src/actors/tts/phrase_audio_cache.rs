@@ -9,16 +9,18 @@ use bytes::Bytes;
 
 use crate::dialogue::{Phrase, Phrases};
 
-/// Packets of each phrase, by its text and their rate. Clones share the cache. Its size is bounded
-/// by the number of phrases.
+/// Packets of each phrase, by its text, its voice and their rate. Clones share the cache.
 #[derive(Clone)]
 pub struct PhraseAudioCache {
     fixed: Arc<HashSet<String>>,
     packets: Arc<Mutex<Packets>>,
 }
 
-/// Packets by text and sample rate, in Hz.
-type Packets = HashMap<(String, u32), Arc<[Bytes]>>;
+/// Packets by text, voice and sample rate, in Hz.
+type Packets = HashMap<(String, Arc<str>, u32), Arc<[Bytes]>>;
+
+/// Most packets of phrases that are kept. Beyond, all are forgotten and made again: there may be many voices.
+const MOST_PHRASES: usize = 512;
 
 impl PhraseAudioCache {
     /// Creates an empty cache for those of the phrases that are a whole answer.
@@ -34,14 +36,22 @@ impl PhraseAudioCache {
     }
 
     /// Returns the packets of this phrase at this rate, if it was spoken before.
-    pub(super) fn packets(&self, text: &str, rate_hz: u32) -> Option<Arc<[Bytes]>> {
+    pub(super) fn packets(
+        &self,
+        text: &str,
+        voice: &Arc<str>,
+        rate_hz: u32,
+    ) -> Option<Arc<[Bytes]>> {
         let packets = self.packets.lock().unwrap_or_else(PoisonError::into_inner);
-        packets.get(&(text.to_owned(), rate_hz)).cloned()
+        packets.get(&(text.to_owned(), Arc::clone(voice), rate_hz)).cloned()
     }
 
     /// Stores the packets of a phrase that was spoken to its end.
-    pub(super) fn keep(&self, text: &str, rate_hz: u32, packets: Vec<Bytes>) {
+    pub(super) fn keep(&self, text: &str, voice: &Arc<str>, rate_hz: u32, packets: Vec<Bytes>) {
         let mut kept = self.packets.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.insert((text.to_owned(), rate_hz), packets.into());
+        if kept.len() >= MOST_PHRASES {
+            kept.clear();
+        }
+        kept.insert((text.to_owned(), Arc::clone(voice), rate_hz), packets.into());
     }
 }

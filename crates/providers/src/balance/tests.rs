@@ -102,13 +102,13 @@ fn asr_with(stages: &[Stage], tweak: impl FnOnce(&mut AsrSettings)) -> BalancedA
 
 /// Speaks one sentence. Returns the number of pieces, or its failure.
 async fn say(tts: &BalancedTts) -> Result<usize, ProviderErrorKind> {
-    let pieces: Result<Vec<Pcm>, _> = tts.speak(Line { text: "a".into() }).try_collect().await;
+    let pieces: Result<Vec<Pcm>, _> = tts.speak(Line::new("a")).try_collect().await;
     pieces.map(|pieces| pieces.len()).map_err(|error| error.kind)
 }
 
 /// Starts a sentence that stays in flight until the result is dropped.
 async fn begin(tts: &BalancedTts) -> impl Sized + use<> {
-    let mut sound = tts.speak(Line { text: "a".into() });
+    let mut sound = tts.speak(Line::new("a"));
     assert!(sound.next().await.unwrap().is_ok());
     sound
 }
@@ -333,7 +333,7 @@ async fn what_was_begun_before_a_failure_does_not_end_the_pause() {
     let stages = stages::<2>();
     let tts = tts(&stages);
     let [one, two] = &stages;
-    let mut early = tts.speak(Line { text: "a".into() });
+    let mut early = tts.speak(Line::new("a"));
     let (first_audio, failed) = tokio::join!(early.next(), async {
         sleep(Duration::from_millis(10)).await;
         for stage in [two, one] {

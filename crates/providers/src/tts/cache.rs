@@ -70,7 +70,7 @@ impl CachedTts {
     /// Synthesises a phrase. `None` if its audio is too long to be kept.
     async fn synthesise(&self, text: Arc<str>) -> Result<Option<Vec<Pcm>>, ProviderError> {
         let room = MAX_PINNED_BYTES.saturating_sub(lock(&self.memory).pinned_bytes);
-        let mut spoken = self.inner.speak(Line { text });
+        let mut spoken = self.inner.speak(Line::new(text));
         let (mut pieces, mut bytes, mut ms) = (Vec::new(), 0, 0);
         while let Some(pcm) = spoken.try_next().await? {
             bytes += size_of_val(&*pcm.samples) + size_of::<Pcm>();
@@ -84,14 +84,23 @@ impl CachedTts {
     }
 }
 
+/// Returns what the sound of a sentence is stored under: its text, and the voice if it is another than the configured one.
+fn key(line: &Line) -> Arc<str> {
+    if line.voice.is_empty() {
+        return Arc::clone(&line.text);
+    }
+    format!("{}\u{0}{}", line.voice, line.text).into()
+}
+
 impl Tts for CachedTts {
     fn speak(&self, line: Line) -> BoxStream<'static, Result<Pcm, ProviderError>> {
-        if let Some(pieces) = lock(&self.memory).recall(&line.text) {
+        let key = key(&line);
+        if let Some(pieces) = lock(&self.memory).recall(&key) {
             let count = pieces.len();
             return stream::iter((0..count).map(move |at| Ok(pieces[at].clone()))).boxed();
         }
         let recording = Recording {
-            text: line.text.clone(),
+            text: key,
             spoken: self.inner.speak(line),
             pieces: Some(Vec::new()),
             bytes: 0,
@@ -267,7 +276,7 @@ mod tests {
     }
 
     async fn hear(cache: &CachedTts, text: &str) -> Vec<Result<Pcm, ProviderErrorKind>> {
-        let line = Line { text: text.into() };
+        let line = Line::new(text);
         cache.speak(line).map(|piece| piece.map_err(|e| e.kind)).collect().await
     }
 
@@ -286,7 +295,7 @@ mod tests {
         assert_eq!(hear(&cache, "!").await.last(), Some(&Err(ProviderErrorKind::Unavailable)));
         assert_eq!(hear(&cache, "!").await.len(), 2);
         assert_eq!(counting.asked.load(Ordering::SeqCst), 2);
-        let mut abandoned = cache.speak(Line { text: "b".into() });
+        let mut abandoned = cache.speak(Line::new("b"));
         assert!(abandoned.next().await.is_some());
         drop(abandoned);
         assert_eq!(hear(&cache, "b").await.len(), 2);
@@ -340,7 +349,7 @@ mod tests {
         }
         assert_eq!(endless.0.load(Ordering::SeqCst), 1);
         assert_eq!(lock(&cache.memory).pinned_bytes, 0);
-        let mut spoken = cache.speak(Line { text: "w".into() });
+        let mut spoken = cache.speak(Line::new("w"));
         assert!(spoken.next().await.is_some(), "it is synthesised when it is used");
     }
 

@@ -115,7 +115,8 @@ impl Request {
         let start = Instant::now();
         let id = uuid::Uuid::new_v4().to_string();
         let speed = (settings.speed != 1.0).then_some(settings.speed);
-        let voice_id = (!settings.voice.is_empty()).then(|| settings.voice.clone());
+        let voice = if line.voice.is_empty() { &*settings.voice } else { &*line.voice };
+        let voice_id = (!voice.is_empty()).then(|| voice.to_owned());
         let text = line.text.to_string();
         let params = TtsParams { text, mode: TtsMode::Streaming, voice_id, speed };
         let mut request = Self {
@@ -374,7 +375,7 @@ mod tests {
             socket
         };
         let tts = ListenAiTts::new(TtsSettings { url, ..TtsSettings::default() });
-        let speaking = tts.speak(Line { text: "a".into() }).collect();
+        let speaking = tts.speak(Line::new("a")).collect();
         tokio::join!(speaking, serve).0
     }
 

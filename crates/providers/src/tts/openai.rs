@@ -101,7 +101,8 @@ impl Answer {
         let start = Instant::now();
         let total_by = start + ms(settings.timeout_ms);
         let first_by = total_by.min(start + ms(settings.first_audio_timeout_ms));
-        let voice = if settings.voice.is_empty() { DEFAULT_VOICE } else { &settings.voice };
+        let voices = [&*line.voice, &*settings.voice, DEFAULT_VOICE];
+        let voice = voices.into_iter().find(|voice| !voice.is_empty());
         let mut order = json!({
             "model": settings.model,
             "input": &*line.text,
@@ -187,7 +188,7 @@ mod tests {
         let server = ScriptedServer::start([answer(200, &kind, body)]).await;
         let url = Url::parse(&server.url("http", "/v1")).unwrap();
         let tts = OpenAiTts::new(&url, TtsSettings::default()).unwrap();
-        tts.speak(Line { text: "a".into() }).collect().await
+        tts.speak(Line::new("a")).collect().await
     }
 
     #[tokio::test]

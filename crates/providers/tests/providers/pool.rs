@@ -29,7 +29,7 @@ fn asr(url: String, pool: PoolSettings) -> Arc<dyn Asr> {
 }
 
 async fn say(tts: &Arc<dyn Tts>, text: &str) {
-    let pieces: Vec<Pcm> = tts.speak(Line { text: text.into() }).try_collect().await.unwrap();
+    let pieces: Vec<Pcm> = tts.speak(Line::new(text)).try_collect().await.unwrap();
     assert!(!pieces.is_empty());
 }
 
@@ -57,12 +57,12 @@ async fn no_more_connections_are_in_use_than_allowed_nor_kept() {
     let stub = ListenAiTts::start(Behaviour::Silent).await;
     let pool = PoolSettings { max_connections: 1, max_idle: 0, ..PoolSettings::default() };
     let tts = tts(&stub, pool);
-    let mut holding = tts.speak(Line { text: "one".into() });
+    let mut holding = tts.speak(Line::new("one"));
     tokio::select! {
         piece = holding.next() => panic!("a silent vendor said {piece:?}"),
         _ = stub.until(|seen| seen.requests == 1) => {}
     }
-    let refused = tts.speak(Line { text: "two".into() }).next().await.unwrap().unwrap_err();
+    let refused = tts.speak(Line::new("two")).next().await.unwrap().unwrap_err();
     assert_eq!(refused.kind, ProviderErrorKind::Unavailable, "{refused}");
     assert!(refused.to_string().contains("pool.max_connections"), "{refused}");
     drop(holding);
@@ -76,7 +76,7 @@ async fn no_more_connections_are_in_use_than_allowed_nor_kept() {
 async fn a_cancelled_sentence_leaves_its_connection_usable_once_it_has_ended() {
     let stub = ListenAiTts::start(Behaviour::Slow).await;
     let tts = tts(&stub, PoolSettings { max_connections: 1, ..PoolSettings::default() });
-    let mut sound = tts.speak(Line { text: "one".into() });
+    let mut sound = tts.speak(Line::new("one"));
     assert!(sound.next().await.unwrap().is_ok());
     drop(sound);
     stub.until(|seen| seen.cancels == 1).await;

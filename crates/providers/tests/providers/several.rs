@@ -17,7 +17,7 @@ async fn hear(asr: &dyn Asr) -> String {
 }
 
 async fn say(tts: &dyn Tts) {
-    let line = Line { text: "hello".into() };
+    let line = Line::new("hello");
     let pieces: Vec<Pcm> = tts.speak(line).try_collect().await.unwrap();
     assert!(!pieces.is_empty());
 }

@@ -24,7 +24,7 @@ fn settings(url: String) -> TtsSettings {
 }
 
 fn line() -> Line {
-    Line { text: "你好, \"hello\"".into() }
+    Line::new("你好, \"hello\"")
 }
 
 async fn hear(settings: &TtsSettings) -> Result<Vec<Pcm>, ProviderError> {

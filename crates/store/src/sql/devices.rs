@@ -23,7 +23,7 @@ use crate::{
 macro_rules! columns {
     () => {
         "device_id, client_id, name, board, chip, serial_number, firmware_version, \
-         first_seen_ms, last_seen_ms, bound, agent, tools_off, system_prompt"
+         first_seen_ms, last_seen_ms, bound, agent, tools_off, system_prompt, role_id"
     };
 }
 pub(super) use columns;
@@ -31,7 +31,8 @@ pub(super) use columns;
 /// Condition of devices that nobody bound, named or configured.
 macro_rules! strangers {
     () => {
-        "bound = 0 AND name = '' AND tools_off = '[]' AND agent = 'default' AND system_prompt = ''"
+        "bound = 0 AND name = '' AND tools_off = '[]' AND agent = 'default' \
+         AND system_prompt = '' AND role_id = ''"
     };
 }
 
@@ -70,6 +71,7 @@ pub(super) fn device(row: &AnyRow) -> Result<Device, StoreError> {
         agent: row.try_get("agent")?,
         tools_off,
         system_prompt: row.try_get("system_prompt")?,
+        role_id: row.try_get("role_id")?,
     })
 }
 

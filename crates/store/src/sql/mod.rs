@@ -18,6 +18,7 @@ mod pending_events;
 pub(super) mod persons;
 mod requests;
 mod revocations;
+mod roles;
 mod sessions;
 mod settings;
 mod snapshots;

@@ -89,6 +89,27 @@ impl PersonStore for SqlStore {
         .await
     }
 
+    async fn set_person_role(
+        &self,
+        id: &PersonId,
+        role_id: &str,
+    ) -> Result<PersonOutcome, BoxError> {
+        in_time_for_ports(async {
+            let id = text(&id.0);
+            let Some(mut work) = self.begin_with_person(&id).await? else {
+                return Ok(PersonOutcome::Unknown);
+            };
+            sqlx::query("UPDATE persons SET role_id = $2 WHERE person_id = $1")
+                .bind(&id)
+                .bind(text(role_id))
+                .execute(&mut *work)
+                .await?;
+            work.commit().await?;
+            Ok(PersonOutcome::Done)
+        })
+        .await
+    }
+
     async fn add_voice(&self, id: &PersonId, voice: &[f32]) -> Result<PersonOutcome, BoxError> {
         in_time_for_ports(async {
             let id = text(&id.0);
@@ -154,12 +175,13 @@ impl SqlStore {
     async fn all_persons(&self) -> Result<Vec<Person>, StoreError> {
         self.pool().await?;
         let mut work = self.begin_reading().await?;
-        let sql = "SELECT person_id, name FROM persons ORDER BY number";
+        let sql = "SELECT person_id, name, role_id FROM persons ORDER BY number";
         let mut all = Vec::new();
         for row in sqlx::query(sql).fetch_all(&mut *work).await? {
             all.push(Person {
                 id: PersonId(row.try_get("person_id")?),
                 name: row.try_get("name")?,
+                role_id: row.try_get("role_id")?,
                 voices: Vec::new(),
                 facts: Vec::new(),
                 exchanges: Vec::new(),
@@ -208,12 +230,15 @@ impl SqlStore {
             work.rollback().await?;
             return Ok(refused);
         }
-        sqlx::query("INSERT INTO persons (person_id, name, created_ms) VALUES ($1, $2, $3)")
-            .bind(&id)
-            .bind(&name)
-            .bind(wall_clock::now().as_millisecond())
-            .execute(&mut *work)
-            .await?;
+        sqlx::query(
+            "INSERT INTO persons (person_id, name, role_id, created_ms) VALUES ($1, $2, $3, $4)",
+        )
+        .bind(&id)
+        .bind(&name)
+        .bind(text(&person.role_id))
+        .bind(wall_clock::now().as_millisecond())
+        .execute(&mut *work)
+        .await?;
         for voice in &person.voices {
             insert_voice(&mut work, &id, voice).await?;
         }

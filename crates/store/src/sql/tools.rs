@@ -136,7 +136,7 @@ impl ToolStore for SqlStore {
                 "SELECT ",
                 columns!(),
                 " FROM devices WHERE tools_off <> '[]' OR agent <> 'default' \
-                 OR system_prompt <> '' ORDER BY device_id"
+                 OR system_prompt <> '' OR role_id <> '' ORDER BY device_id"
             ))
             .fetch_all(self.pool().await?)
             .await?;

@@ -10,7 +10,7 @@ use hearken_proto::chat::{ChatStatus, Role, Snapshot};
 use hearken_proto::ids::{DeviceId, SessionId};
 use hearken_store::{
     BackupError, ClientRule, CodeRequest, DeviceReport, DeviceStore, HistoryStore as _, KeptServer,
-    MuseumStore, SettingsStore as _, SqlStore, ToolStore as _,
+    MuseumStore, RoleStore as _, SettingsStore as _, SqlStore, ToolStore as _,
 };
 use hearken_test_support::chat_rows::{at, key, message, session, turn};
 use hearken_test_support::places::{Place, on};
@@ -20,7 +20,7 @@ use sqlx::AssertSqlSafe;
 use sqlx::any::AnyPoolOptions;
 
 use super::settings::entry;
-use super::{HOUR, history, museum, on_every_store, open, pending_events, persons};
+use super::{HOUR, history, museum, on_every_store, open, pending_events, persons, roles};
 
 on_every_store!(
     a_backup_comes_back_as_it_was,
@@ -79,6 +79,10 @@ async fn fill(store: &SqlStore) {
     store.note(&entry("login", json!(null))).await.unwrap();
     store.add_person(&persons::person("p1", "名 o'Neil")).await.unwrap();
     store.add_turn(&history::turn(1, "d1"), &history::sounds(&[0, 255])).await.unwrap();
+    let role = roles::role("r1", "a\u{0}b 名");
+    store.add_role(&role).await.unwrap();
+    store.change_role("r1", "other", &role.settings, at(3)).await.unwrap();
+    store.set_role(&id, "r1").await.unwrap();
     talk(store).await;
 }
 
@@ -143,7 +147,7 @@ async fn a_backup_comes_back_as_it_was(place: Arc<Place>) {
         on(other, |other| async move {
             let other = open(&other);
             let rows = restore(&other, &first, false).await.unwrap();
-            assert_eq!(rows, 245);
+            assert_eq!(rows, 248);
             let again = backup(&other).await;
             assert_eq!(String::from_utf8(again).unwrap(), String::from_utf8(first).unwrap());
             assert_eq!(faults(&other).await, [""; 0]);
@@ -207,15 +211,15 @@ fn spoiled(backup: &str) -> Vec<(String, &'static str)> {
         ("{}\n".into(), "line 1: this is no backup"),
         (changed("\"version\":1", "\"version\":2"), "line 1: the backup's format has version 2"),
         (
-            changed("\"schema\":12", "\"schema\":13"),
-            "line 1: the backup is of a store of version 13",
+            changed("\"schema\":13", "\"schema\":14"),
+            "line 1: the backup is of a store of version 14",
         ),
         (changed("\"audit\"", "\"other\""), "line 1: there is no table `other`"),
-        (without("\"end\""), "line 246: the file ends too early"),
-        (backup[..backup.len() - 1].into(), "line 247: the line has no end"),
+        (without("\"end\""), "line 249: the file ends too early"),
+        (backup[..backup.len() - 1].into(), "line 250: the line has no end"),
         (backup[..backup.len() / 2].into(), "the line has no end"),
         (without("\"table\":\"audit\""), "rows are missing"),
-        (format!("{backup}{{}}\n"), "line 248: there is something after the end"),
+        (format!("{backup}{{}}\n"), "line 251: there is something after the end"),
         (
             changed("\"bound\":1", "\"bound\":\"1\""),
             "`bound` of a row of `devices` must be a whole number",
@@ -351,7 +355,7 @@ async fn a_store_that_is_not_there_is_not_backed_up(place: Arc<Place>) {
     assert!(!place.folder.path().join("new").exists(), "looking makes nothing");
     assert_eq!(store.version().await.unwrap(), None);
     store.bring_up_to_date().await.unwrap();
-    assert_eq!(store.version().await.unwrap(), Some(12));
+    assert_eq!(store.version().await.unwrap(), Some(13));
     assert_eq!(backup(&store).await.iter().filter(|b| **b == b'\n').count(), 2);
 }
 

@@ -225,7 +225,7 @@ fn waiting(devices: u32, address: impl Fn(u32) -> u32) -> String {
 /// A backup with these rows of one table.
 pub(super) fn backup_of(table: &str, rows: impl Iterator<Item = Value>) -> String {
     let header = json!({
-        "format": "hearken-store", "version": 1, "schema": 12, "made_at": at(0), "tables": [table],
+        "format": "hearken-store", "version": 1, "schema": 13, "made_at": at(0), "tables": [table],
     });
     let rows: Vec<Value> = rows.map(|row| json!({"table": table, "row": row})).collect();
     let mut counts = json!({});
@@ -251,6 +251,8 @@ pub(super) fn backup_of(table: &str, rows: impl Iterator<Item = Value>) -> Strin
         "person_memories",
         "history",
         "history_sounds",
+        "roles",
+        "role_versions",
         "settings",
         "audit",
     ] {
@@ -329,7 +331,7 @@ fn strangers(devices: u32) -> String {
             "device_id": format!("d{n}"), "client_id": "x", "name": "", "board": "", "chip": "",
             "serial_number": "", "firmware_version": "", "first_seen_ms": seen,
             "last_seen_ms": seen, "bound": 0, "tools_off": "[]", "agent": "default",
-            "system_prompt": "", "address": "there",
+            "system_prompt": "", "role_id": "", "address": "there",
         })
     };
     backup_of("devices", (0..devices).map(row))

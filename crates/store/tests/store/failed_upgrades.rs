@@ -45,6 +45,11 @@ fn obstacles(kind: &str) -> Vec<Obstacle> {
             remove: "DROP TABLE history_sounds",
             said: ["migration 12 failed", "history_sounds"],
         },
+        Obstacle {
+            put: "CREATE TABLE role_versions (somebody TEXT)",
+            remove: "DROP TABLE role_versions",
+            said: ["migration 13 failed", "role_versions"],
+        },
     ];
     all.push(if kind == "sqlite" {
         Obstacle {
@@ -107,7 +112,7 @@ async fn a_failed_upgrade_leaves_the_store_as_it_was(place: Arc<Place>) {
     }
     store.upgrade().await.unwrap();
     store.check_usable().await.unwrap();
-    assert_eq!(store.version().await.unwrap(), Some(12));
+    assert_eq!(store.version().await.unwrap(), Some(13));
     assert_eq!(store.devices("", 9).await.unwrap().devices.len(), 3);
     store.shut().await;
 }

@@ -25,6 +25,7 @@ mod pending_events;
 mod persons;
 mod power_loss;
 mod requests;
+mod roles;
 mod sessions;
 mod settings;
 mod sync_errors;

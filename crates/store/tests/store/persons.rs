@@ -28,6 +28,7 @@ pub(super) fn person(id: &str, name: &str) -> Person {
     Person {
         id: PersonId(id.into()),
         name: name.into(),
+        role_id: String::new(),
         voices: vec![vec![0.25, -1.0, f32::MIN_POSITIVE]],
         facts: vec!["likes 茶 \u{0} and \"tea\"".into()],
         exchanges: vec![exchange(0)],
@@ -129,8 +130,7 @@ async fn instances_that_act_at_once_agree(place: Arc<Place>) {
         return;
     }
     let stores = [open(&place), open(&place)];
-    let row =
-        |n: usize| json!({"person_id": format!("p{n}"), "name": format!("n{n}"), "created_ms": n});
+    let row = |n: usize| json!({"person_id": format!("p{n}"), "name": format!("n{n}"), "created_ms": n, "role_id": ""});
     let rows = (0..MOST_PERSONS - 2).map(row);
     restore(&stores[0], backup_of("persons", rows).as_bytes(), false).await.unwrap();
     let count = |outcomes: &[PersonOutcome], wanted| {
@@ -200,6 +200,7 @@ fn traces(number: u8) -> (Person, Vec<Vec<u8>>) {
     let person = Person {
         id: PersonId(uuid::Uuid::new_v4().to_string()),
         name: words("name"),
+        role_id: String::new(),
         voices: vec![voice.clone(); 3],
         facts: (0..MOST_FACTS).map(|n| words(&format!("fact {n}"))).collect(),
         exchanges: vec![Exchange { said: words("said"), answered: words("answered") }; 5],

@@ -9,6 +9,7 @@ export const en = {
   'nav.history': 'History',
   'nav.devices': 'Devices',
   'nav.people': 'People',
+  'nav.roles': 'Roles',
   'nav.tools': 'Tools',
   'nav.settings': 'Settings',
   'nav.conversations': 'Conversations',

@@ -3,17 +3,19 @@ import { describe, expect, it } from 'vitest';
 import { fill, preferred } from './choose';
 import { en } from './en';
 import { enManage } from './en-manage';
+import { enRoles } from './en-roles';
 import { zh } from './zh';
 import { zhManage } from './zh-manage';
+import { zhRoles } from './zh-roles';
 
-const english: Record<string, string> = { ...en, ...enManage };
-const chinese: Record<string, string> = { ...zh, ...zhManage };
+const english: Record<string, string> = { ...en, ...enManage, ...enRoles };
+const chinese: Record<string, string> = { ...zh, ...zhManage, ...zhRoles };
 const names = (text: string) => [...text.matchAll(/\{(\w+)\}/g)].map((match) => match[1]).sort();
 
 describe('dictionaries', () => {
   it('have the same keys, and no key twice', () => {
     expect(Object.keys(chinese).sort()).toEqual(Object.keys(english).sort());
-    expect(Object.keys(english).length).toBe(Object.keys(en).length + Object.keys(enManage).length);
+    expect(Object.keys(english).length).toBe(Object.keys(en).length + Object.keys(enManage).length + Object.keys(enRoles).length);
   });
 
   it('have words and the same values in place of names', () => {

@@ -3,14 +3,19 @@ import { recall, remember } from '../lib/storage';
 import { fill, type Language, LANGUAGES, preferred } from './choose';
 import { en } from './en';
 import { enManage } from './en-manage';
+import { enRoles } from './en-roles';
 import { zh } from './zh';
 import { zhManage } from './zh-manage';
+import { zhRoles } from './zh-roles';
 
 export { type Language, LANGUAGES };
-export type Key = keyof typeof en | keyof typeof enManage;
+export type Key = keyof typeof en | keyof typeof enManage | keyof typeof enRoles;
 export type Words = Record<Key, string>;
 
-export const dictionaries: Record<Language, Words> = { en: { ...en, ...enManage }, zh: { ...zh, ...zhManage } };
+export const dictionaries: Record<Language, Words> = {
+  en: { ...en, ...enManage, ...enRoles },
+  zh: { ...zh, ...zhManage, ...zhRoles },
+};
 
 class LanguageState {
   now = $state<Language>(LANGUAGES.find((l) => l === recall('language')) ?? preferred(navigator.languages ?? []));

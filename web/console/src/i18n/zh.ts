@@ -11,6 +11,7 @@ export const zh: Record<keyof typeof en, string> = {
   'nav.history': '历史',
   'nav.devices': '设备',
   'nav.people': '人员',
+  'nav.roles': '角色',
   'nav.tools': '工具',
   'nav.settings': '设置',
   'nav.conversations': '会话记录',

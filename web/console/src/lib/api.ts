@@ -4,8 +4,8 @@ import { call, read, send, type Sent } from './http';
 import { session } from './session.svelte';
 import type {
   AdminMetrics, AgainAnswer, Audit, ChatMessages, ChatSessions, Device, Devices, DeviceTools, HistorySummary, KeptTurn,
-  KeptTurns, MuseumSessions, Ota, Person, PersonDetail, Ready, Settings, SourceReport, ToolResult, ToolServer,
-  ToolServerSettings, Turn, Voice,
+  KeptTurns, MuseumSessions, Ota, Person, PersonDetail, Ready, Role, RoleFields, Roles, RoleTrial, RoleVersion, Settings,
+  SourceReport, ToolResult, ToolServer, ToolServerSettings, Turn, Voice,
 } from './types';
 
 const one = (base: string, id: string, rest = '') => `${base}/${encodeURIComponent(id)}${rest}`;
@@ -39,12 +39,22 @@ export const admin = {
 
 export const devices = {
   list: (after = '', limit = 100) => session.call<Devices>('operator', `/api/devices${query({ after, limit })}`),
+  /** All devices, page after page. */
+  all: async () => {
+    const found: Device[] = [];
+    for (let after: string | null = ''; after !== null; ) {
+      const page: Devices = await devices.list(after, 1_000);
+      found.push(...page.devices);
+      after = page.next;
+    }
+    return found;
+  },
   get: (id: string) => session.call<Device>('operator', one('/api/devices', id)),
   bind: (code: string, name: string) => {
     const body = name ? { code, name } : { code };
     return session.call<Device>('operator', '/api/devices/bind', { method: 'POST', body });
   },
-  change: (id: string, body: Partial<Pick<Device, 'name' | 'agent' | 'system_prompt'>>) =>
+  change: (id: string, body: Partial<Pick<Device, 'name' | 'agent' | 'system_prompt' | 'role'>>) =>
     session.call<Device>('operator', one('/api/devices', id), { method: 'PATCH', body }),
   forget: (id: string) => session.call<void>('operator', one('/api/devices', id), { method: 'DELETE' }),
   order: (id: string, order: 'say' | 'alert' | 'custom' | 'reboot' | 'close', body: object = {}) =>
@@ -59,10 +69,23 @@ export const persons = {
   get: (id: string) => session.call<PersonDetail>('operator', one('/api/persons', id)),
   enrol: (name: string, recordings: string[]) =>
     session.call<Person>('operator', '/api/persons', { method: 'POST', body: { name, recordings } }),
-  rename: (id: string, name: string) =>
-    session.call<Person>('operator', one('/api/persons', id), { method: 'PATCH', body: { name } }),
+  change: (id: string, body: Partial<Pick<Person, 'name' | 'role'>>) =>
+    session.call<Person>('operator', one('/api/persons', id), { method: 'PATCH', body }),
   forget: (id: string) => session.call<void>('operator', one('/api/persons', id, '/memories'), { method: 'DELETE' }),
   remove: (id: string) => session.call<void>('operator', one('/api/persons', id), { method: 'DELETE' }),
+};
+
+export const roles = {
+  list: () => session.call<Roles>('operator', '/api/roles'),
+  add: (body: Partial<RoleFields>) => session.call<Role>('operator', '/api/roles', { method: 'POST', body }),
+  change: (id: string, body: Partial<RoleFields>) =>
+    session.call<Role>('operator', one('/api/roles', id), { method: 'PATCH', body }),
+  remove: (id: string) => session.call<void>('operator', one('/api/roles', id), { method: 'DELETE' }),
+  versions: async (id: string) =>
+    (await session.call<{ versions: RoleVersion[] }>('operator', one('/api/roles', id, '/versions'))).versions,
+  restore: (id: string, version: number) =>
+    session.call<Role>('operator', one('/api/roles', id, '/restore'), { method: 'POST', body: { version } }),
+  try: (body: RoleTrial) => session.call<AgainAnswer>('operator', '/api/roles/try', { method: 'POST', body }),
 };
 
 export const tools = {

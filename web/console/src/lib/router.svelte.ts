@@ -1,7 +1,7 @@
-// Which screen is shown: the part of the address after `#/`. Not for what a screen shows.
+// Which screen is shown: the part of the address after `#/`, and whether it may be left. Not for what a screen shows.
 
 export const SCREENS = [
-  'home', 'talk', 'live', 'history', 'devices', 'people', 'tools', 'settings', 'conversations', 'audit',
+  'home', 'talk', 'live', 'history', 'devices', 'people', 'roles', 'tools', 'settings', 'conversations', 'audit',
 ] as const;
 export type Screen = (typeof SCREENS)[number];
 
@@ -22,9 +22,42 @@ function decode(text: string): string {
 
 class Router {
   at = $state(parse(location.hash));
+  /** What goes on once the person agrees to lose unsaved changes; null if nobody is asked. */
+  held = $state.raw<(() => void) | null>(null);
+  private address = location.hash;
+  private isUnsaved: (() => boolean) | null = null;
 
   constructor() {
-    addEventListener('hashchange', () => (this.at = parse(location.hash)));
+    addEventListener('hashchange', () => this.change(location.hash));
+  }
+
+  /** Asks before what is shown is left while `isUnsaved` says so. Returns what ends it. */
+  guard(isUnsaved: () => boolean): () => void {
+    const ask = (event: BeforeUnloadEvent) => {
+      if (isUnsaved()) event.preventDefault();
+    };
+    this.isUnsaved = isUnsaved;
+    addEventListener('beforeunload', ask);
+    return () => {
+      removeEventListener('beforeunload', ask);
+      if (this.isUnsaved === isUnsaved) this.isUnsaved = null;
+    };
+  }
+
+  /** Does what leaves the screen, at once or after the question. */
+  leave(work: () => void): void {
+    if (this.isUnsaved?.()) this.held = work;
+    else work();
+  }
+
+  private change(wanted: string): void {
+    if (wanted === this.address) return;
+    if (this.isUnsaved?.()) history.replaceState(null, '', this.address);
+    this.leave(() => {
+      this.address = wanted;
+      if (location.hash !== wanted) location.hash = wanted;
+      this.at = parse(wanted);
+    });
   }
 }
 

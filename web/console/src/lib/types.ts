@@ -32,14 +32,14 @@ export interface Audit { entries: AuditEntry[]; next: number | null }
 export interface Device {
   device_id: string; name: string; board: string; chip: string; serial_number: string; firmware_version: string;
   first_seen: string | null; last_seen: string | null; bound: boolean; agent: string; system_prompt: string;
-  connected: boolean; session_id: string | null;
+  connected: boolean; session_id: string | null; role?: string | null;
 }
 export interface Devices { devices: Device[]; next: string | null }
 export interface DeviceTools {
   device_id: string; agent: string; off: string[]; sources: { name: string; kind: string; on: boolean }[];
 }
 
-export interface Person { id: string; name: string; recordings: number; facts: string[] }
+export interface Person { id: string; name: string; recordings: number; facts: string[]; role?: string | null }
 export interface PersonDetail extends Person { exchanges: { said: string; answered: string }[] }
 
 export interface Tool { name: string; description: string; parameters: JsonSchema; destructive: boolean; changed: boolean }
@@ -92,6 +92,16 @@ export interface HistorySummary {
   clients: { client: string; kind: Turn['kind']; turns: number; last: string }[];
 }
 export interface AgainAnswer { answer: string; first_word_ms: number | null; total_ms: number; model: string | null }
+
+/** What a role says; empty and null mean what is configured, and a language of null that of the person. */
+export interface RoleFields {
+  name: string; system_prompt: string; model: string; temperature: number | null; max_tokens: number | null; voice: string;
+  language: string | null; tools_off: string[]; interruption: 'pause' | 'cut' | null; memory: boolean; history: Keep | null;
+}
+export interface Role extends RoleFields { id: string; version: number; updated: string }
+export interface Roles { roles: Role[]; languages: string[] }
+export interface RoleVersion { version: number; at: string; role: Role }
+export type RoleTrial = { text: string } & Partial<Pick<RoleFields, 'system_prompt' | 'model' | 'temperature' | 'max_tokens' | 'language'>>;
 
 export interface Ota {
   websocket?: { url: string; token?: string; version?: number };

@@ -139,6 +139,7 @@ impl World {
             tools: Arc::new(|_, _| Arc::new(Vec::new)),
             vision: None,
             style: Arc::new(|_| ConversationStyle::default()),
+            roles: Arc::new(|_| None),
             now: Arc::new(String::new),
             describer: None,
         }

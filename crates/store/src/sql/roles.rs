@@ -1,0 +1,195 @@
+//! SQL of roles. Not for what they do.
+
+use async_trait::async_trait;
+use hearken_actors::role::RoleSettings;
+use hearken_proto::ids::DeviceId;
+use jiff::Timestamp;
+use sqlx::Row as _;
+use sqlx::any::AnyRow;
+
+use super::devices::columns;
+use super::{SqlStore, StoreTransaction, in_time, text, time, unusable};
+use crate::roles::{MAX_ROLE_VERSIONS, MAX_ROLES, Role, RoleOutcome, RoleStore};
+use crate::{Device, StoreError};
+
+/// Names of all columns of a role, and of a version of one.
+macro_rules! role_columns {
+    () => {
+        "role_id, name, version, settings, updated_ms"
+    };
+}
+
+fn role(row: &AnyRow) -> Result<Role, StoreError> {
+    Ok(Role {
+        role_id: row.try_get("role_id")?,
+        name: row.try_get("name")?,
+        version: row.try_get("version")?,
+        updated: time(row.try_get("updated_ms")?)?,
+        settings: serde_json::from_str(row.try_get("settings")?).map_err(unusable)?,
+    })
+}
+
+/// Returns settings as they are stored; NUL characters are replaced, so that what is read is what was stored.
+fn stored(settings: &RoleSettings) -> Result<String, StoreError> {
+    Ok(text(&serde_json::to_string(settings).map_err(unusable)?).replace("\\u0000", "\u{fffd}"))
+}
+
+#[async_trait]
+impl RoleStore for SqlStore {
+    async fn roles(&self) -> Result<Vec<Role>, StoreError> {
+        in_time(async {
+            let sql = concat!("SELECT ", role_columns!(), " FROM roles ORDER BY name");
+            let rows = sqlx::query(sql).fetch_all(self.pool().await?).await?;
+            rows.iter().map(role).collect()
+        })
+        .await
+    }
+
+    async fn add_role(&self, role: &Role) -> Result<RoleOutcome, StoreError> {
+        in_time(async {
+            let mut work = self.begin_alone(["roles"].into_iter()).await?;
+            let count: i64 =
+                sqlx::query_scalar("SELECT COUNT(*) FROM roles").fetch_one(&mut *work).await?;
+            let outcome = if is_taken(&mut work, &role.role_id, &role.name).await? {
+                RoleOutcome::NameTaken
+            } else if count >= i64::from(MAX_ROLES) {
+                RoleOutcome::TooMany
+            } else {
+                let updated = time(role.updated.as_millisecond())?;
+                let first = Role { version: 1, name: text(&role.name), updated, ..role.clone() };
+                insert(&mut work, &first).await?;
+                RoleOutcome::Done(first)
+            };
+            work.commit().await?;
+            Ok(outcome)
+        })
+        .await
+    }
+
+    async fn change_role(
+        &self,
+        role_id: &str,
+        name: &str,
+        settings: &RoleSettings,
+        now: Timestamp,
+    ) -> Result<RoleOutcome, StoreError> {
+        in_time(async {
+            let mut work = self.begin_alone(["roles"].into_iter()).await?;
+            let sql = concat!("SELECT ", role_columns!(), " FROM roles WHERE role_id = $1");
+            let row = sqlx::query(sql).bind(text(role_id)).fetch_optional(&mut *work).await?;
+            let Some(before) = row.as_ref().map(self::role).transpose()? else {
+                work.rollback().await?;
+                return Ok(RoleOutcome::Unknown);
+            };
+            let outcome = if is_taken(&mut work, role_id, name).await? {
+                RoleOutcome::NameTaken
+            } else if before.name == name && before.settings == *settings {
+                RoleOutcome::Done(before)
+            } else {
+                let (name, settings) = (text(name), settings.clone());
+                let version = before.version + 1;
+                let updated = time(now.as_millisecond())?;
+                let next = Role { name, settings, version, updated, ..before };
+                update(&mut work, &next).await?;
+                RoleOutcome::Done(next)
+            };
+            work.commit().await?;
+            Ok(outcome)
+        })
+        .await
+    }
+
+    async fn delete_role(&self, role_id: &str) -> Result<bool, StoreError> {
+        in_time(async {
+            let mut work = self.begin().await?;
+            let role_id = text(role_id);
+            for sql in [
+                "UPDATE devices SET role_id = '' WHERE role_id = $1",
+                "UPDATE persons SET role_id = '' WHERE role_id = $1",
+            ] {
+                sqlx::query(sql).bind(&role_id).execute(&mut *work).await?;
+            }
+            let sql = "DELETE FROM roles WHERE role_id = $1";
+            let gone = sqlx::query(sql).bind(&role_id).execute(&mut *work).await?;
+            work.commit().await?;
+            Ok(gone.rows_affected() > 0)
+        })
+        .await
+    }
+
+    async fn role_versions(&self, role_id: &str) -> Result<Vec<Role>, StoreError> {
+        in_time(async {
+            let rows = sqlx::query(concat!(
+                "SELECT ",
+                role_columns!(),
+                " FROM role_versions WHERE role_id = $1 ORDER BY version DESC"
+            ))
+            .bind(text(role_id))
+            .fetch_all(self.pool().await?)
+            .await?;
+            rows.iter().map(role).collect()
+        })
+        .await
+    }
+
+    async fn set_role(&self, id: &DeviceId, role_id: &str) -> Result<Option<Device>, StoreError> {
+        let sql =
+            concat!("UPDATE devices SET role_id = $2 WHERE device_id = $1 RETURNING ", columns!());
+        self.changed(sql, id, role_id).await
+    }
+}
+
+/// Reports whether another role has this name.
+async fn is_taken(
+    work: &mut StoreTransaction,
+    role_id: &str,
+    name: &str,
+) -> Result<bool, StoreError> {
+    let sql = "SELECT COUNT(*) FROM roles WHERE name = $2 AND role_id <> $1";
+    let others: i64 =
+        sqlx::query_scalar(sql).bind(text(role_id)).bind(text(name)).fetch_one(&mut **work).await?;
+    Ok(others > 0)
+}
+
+async fn insert(work: &mut StoreTransaction, role: &Role) -> Result<(), StoreError> {
+    let sql = "INSERT INTO roles (role_id, name, version, settings, updated_ms) \
+               VALUES ($1, $2, $3, $4, $5)";
+    write(work, sql, role).await?;
+    keep_version(work, role).await
+}
+
+async fn update(work: &mut StoreTransaction, role: &Role) -> Result<(), StoreError> {
+    let sql = "UPDATE roles SET name = $2, version = $3, settings = $4, updated_ms = $5 \
+               WHERE role_id = $1";
+    write(work, sql, role).await?;
+    keep_version(work, role).await?;
+    sqlx::query("DELETE FROM role_versions WHERE role_id = $1 AND version <= $2")
+        .bind(text(&role.role_id))
+        .bind(role.version - i64::from(MAX_ROLE_VERSIONS))
+        .execute(&mut **work)
+        .await?;
+    Ok(())
+}
+
+async fn keep_version(work: &mut StoreTransaction, role: &Role) -> Result<(), StoreError> {
+    let sql = "INSERT INTO role_versions (role_id, name, version, settings, updated_ms) \
+               VALUES ($1, $2, $3, $4, $5)";
+    write(work, sql, role).await
+}
+
+/// Executes a statement with all columns of a role.
+async fn write(
+    work: &mut StoreTransaction,
+    sql: &'static str,
+    role: &Role,
+) -> Result<(), StoreError> {
+    sqlx::query(sql)
+        .bind(text(&role.role_id))
+        .bind(text(&role.name))
+        .bind(role.version)
+        .bind(stored(&role.settings)?)
+        .bind(role.updated.as_millisecond())
+        .execute(&mut **work)
+        .await?;
+    Ok(())
+}

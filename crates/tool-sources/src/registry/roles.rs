@@ -1,0 +1,102 @@
+//! Changes of roles at run time: they are stored, and hold from each conversation's next turn on. Not for what a role does.
+
+use std::sync::Arc;
+
+use hearken_actors::role::RoleSettings;
+use hearken_proto::ids::DeviceId;
+use hearken_store::{Device, Role, RoleOutcome, StoreError};
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use super::Registry;
+
+impl Registry {
+    /// Returns all roles, by name.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn roles(&self) -> Result<Vec<Role>, StoreError> {
+        self.0.store.roles().await
+    }
+
+    /// Returns the versions of a role, newest first; none if there is no such role.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn role_versions(&self, role_id: &str) -> Result<Vec<Role>, StoreError> {
+        self.0.store.role_versions(role_id).await
+    }
+
+    /// Adds a role, which nobody has yet.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn add_role(
+        &self,
+        name: String,
+        settings: RoleSettings,
+    ) -> Result<RoleOutcome, StoreError> {
+        let _one_at_a_time = self.0.changing.lock().await;
+        let role_id = Uuid::new_v4().to_string();
+        let role = Role { role_id, name, version: 1, updated: Timestamp::now(), settings };
+        let outcome = self.0.store.add_role(&role).await?;
+        self.take_roles().await?;
+        Ok(outcome)
+    }
+
+    /// Changes a role with this function, which returns its new name and settings.
+    ///
+    /// # Errors
+    /// The store failed, or the function refuses.
+    pub async fn change_role<E: From<StoreError>>(
+        &self,
+        role_id: &str,
+        change: impl FnOnce(&Role) -> Result<(String, RoleSettings), E>,
+    ) -> Result<RoleOutcome, E> {
+        let _one_at_a_time = self.0.changing.lock().await;
+        let all = self.0.store.roles().await?;
+        let Some(role) = all.iter().find(|role| role.role_id == role_id) else {
+            return Ok(RoleOutcome::Unknown);
+        };
+        let (name, settings) = change(role)?;
+        let now = Timestamp::now();
+        let outcome = self.0.store.change_role(role_id, &name, &settings, now).await?;
+        self.take_roles().await?;
+        Ok(outcome)
+    }
+
+    /// Deletes a role; who has it has none then. Returns false if there is none.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn delete_role(&self, role_id: &str) -> Result<bool, StoreError> {
+        let _one_at_a_time = self.0.changing.lock().await;
+        let deleted = self.0.store.delete_role(role_id).await?;
+        self.take_roles().await?;
+        Ok(deleted)
+    }
+
+    /// Gives a device a role; empty for none. Returns none if there is no such device.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn give_role(
+        &self,
+        id: &DeviceId,
+        role_id: &str,
+    ) -> Result<Option<Device>, StoreError> {
+        let _one_at_a_time = self.0.changing.lock().await;
+        self.loaded().await?;
+        let device = self.0.store.set_role(id, role_id).await?;
+        self.take(device.as_ref());
+        Ok(device)
+    }
+
+    /// Uses the roles of the store.
+    pub(super) async fn take_roles(&self) -> Result<(), StoreError> {
+        let roles = self.0.store.roles().await?;
+        let roles = roles.into_iter().map(|role| (role.role_id, Arc::new(role.settings)));
+        self.0.sources.set_roles(roles.collect());
+        Ok(())
+    }
+}

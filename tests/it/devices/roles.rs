@@ -1,0 +1,278 @@
+//! Roles over REST: made, tried, given to a device, changed while it talks, gone back to and deleted. Not for people, whose
+//! voices need a model.
+
+use hearken::config::Config;
+use hearken_test_support::eventually;
+use hearken_test_support::vendors::Behaviour;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::{DEVICE, as_device, boot, read};
+use crate::server::person::Person;
+use crate::server::voices::SPEECH;
+use crate::support::app::{REPLY, TestServer, Vendors};
+
+const ONE: &str = "/api/devices/02:00:00:00:00:01";
+
+async fn start(vendors: &Vendors) -> TestServer {
+    TestServer::start(vendors, |config: &mut Config| {
+        config.dialogue.system_prompt = "Be brief.".into();
+        config.dialogue.emotion_prompt.clear();
+        config.llm.model = "usual".into();
+        config.llm.max_tokens = 100;
+        config.tools.builtin.enabled = vec!["get_current_time".into()];
+    })
+    .await
+}
+
+async fn ask(server: &TestServer, method: Method, path: &str, body: Value) -> (u16, Value) {
+    let mut asked = as_device(server, method, path);
+    if !body.is_null() {
+        asked = asked.json(&body);
+    }
+    read(asked.send().await.unwrap()).await
+}
+
+async fn add(server: &TestServer, body: Value) -> Value {
+    let (status, role) = ask(server, Method::POST, "/api/roles", body).await;
+    assert_eq!(status, 201, "{role}");
+    role
+}
+
+/// The last request that the model got.
+fn model_asked(vendors: &Vendors) -> Value {
+    serde_json::from_str(vendors.llm.seen().texts.last().expect("the model was asked")).unwrap()
+}
+
+/// What the model was asked in the next turn of a person.
+async fn next_turn(vendors: &Vendors, person: &mut Person) -> Value {
+    person.say(&SPEECH).await;
+    assert!(!person.answer().await.sentences.is_empty());
+    model_asked(vendors)
+}
+
+/// Whether the last sentence was spoken with this voice.
+fn spoken_by(vendors: &Vendors, voice: Option<&str>) -> bool {
+    let texts = vendors.tts.seen().texts;
+    let asked = texts.iter().rev().find(|text| text.contains("mode")).unwrap();
+    let asked: Value = serde_json::from_str(asked).unwrap();
+    asked.to_string().contains("voice_id") == voice.is_some()
+        && voice.is_none_or(|voice| asked.to_string().contains(&format!("\"{voice}\"")))
+}
+
+/// Whether the model was offered tools other than the board's own.
+fn has_builtin_tools(asked: &Value) -> bool {
+    let mut tools = asked["tools"].as_array().unwrap().iter();
+    tools.any(|tool| !tool["function"]["name"].as_str().unwrap().starts_with("self_"))
+}
+
+#[tokio::test]
+async fn a_device_talks_as_its_role_says_from_the_next_turn_on() {
+    let vendors = Vendors::start().await;
+    let server = start(&vendors).await;
+    boot(&server).await;
+    let pirate = json!({
+        "name": " Pirate ", "system_prompt": "Be a pirate.", "model": "bold", "temperature": 0.25,
+        "max_tokens": 7, "voice": "hoarse", "language": "de", "tools_off": ["builtin"],
+        "memory": false, "history": "text", "interruption": "cut",
+    });
+    let role = add(&server, pirate).await;
+    assert_eq!((&role["name"], &role["version"]), (&json!("Pirate"), &json!(1)));
+    let id = role["id"].as_str().unwrap().to_owned();
+    let mut person = Person::meet_as(&server.device_url(), DEVICE).await;
+    let asked = next_turn(&vendors, &mut person).await;
+    assert_eq!(
+        (&asked["model"], asked["messages"].as_array().unwrap().len()),
+        (&json!("usual"), 2)
+    );
+    assert!(has_builtin_tools(&asked) && spoken_by(&vendors, None), "{asked}");
+
+    let (status, shown) = ask(&server, Method::PATCH, ONE, json!({"role": id})).await;
+    assert_eq!((status, &shown["role"]), (200, &json!(id)));
+    for _ in 0..2 {
+        let asked = next_turn(&vendors, &mut person).await;
+        let system = asked["messages"][0]["content"].as_str().unwrap();
+        assert!(system.starts_with("Be a pirate.") && system.contains("German"), "{system}");
+        assert!(!system.contains("中文回答"), "{system}");
+        assert_eq!((&asked["model"], &asked["temperature"]), (&json!("bold"), &json!(0.25)));
+        assert_eq!(asked["max_tokens"], 7);
+        assert_eq!(asked["messages"].as_array().unwrap().len(), 2, "it remembers nothing");
+        assert!(!has_builtin_tools(&asked) && spoken_by(&vendors, Some("hoarse")), "{asked}");
+    }
+    the_rest_of_the_role_works(&vendors, &server, &id, &mut person).await;
+    drop(person);
+    server.stop().await;
+}
+
+/// What is kept of its turns, what comes before it, its next version, and its end.
+async fn the_rest_of_the_role_works(
+    vendors: &Vendors,
+    server: &TestServer,
+    id: &str,
+    person: &mut Person,
+) {
+    eventually("the turns of the role are kept", async || {
+        let (_, told) = ask(server, Method::GET, "/api/history", Value::Null).await;
+        (told["turns"].as_array()?.len() == 2).then_some(())
+    })
+    .await;
+
+    // Instructions of the device's own come before those of its role.
+    ask(server, Method::PATCH, ONE, json!({"system_prompt": "Be a cook."})).await;
+    let asked = next_turn(vendors, person).await;
+    assert!(asked["messages"][0]["content"].as_str().unwrap().starts_with("Be a cook."), "{asked}");
+    ask(server, Method::PATCH, ONE, json!({"system_prompt": null})).await;
+    let path = format!("/api/roles/{id}");
+    let change =
+        json!({"system_prompt": "Be kind.", "memory": true, "model": null, "language": null});
+    let (status, changed) = ask(server, Method::PATCH, &path, change).await;
+    assert_eq!(
+        (status, &changed["version"], &changed["voice"]),
+        (200, &json!(2), &json!("hoarse"))
+    );
+    let asked = next_turn(vendors, person).await;
+    assert!(asked["messages"][0]["content"].as_str().unwrap().starts_with("Be kind."), "{asked}");
+    assert_eq!(
+        (&asked["model"], asked["messages"].as_array().unwrap().len() > 2),
+        (&json!("usual"), true)
+    );
+
+    assert_eq!(ask(server, Method::DELETE, &path, Value::Null).await.0, 204);
+    let asked = next_turn(vendors, person).await;
+    assert!(asked["messages"][0]["content"].as_str().unwrap().starts_with("Be brief."), "{asked}");
+    assert!(has_builtin_tools(&asked), "{asked}");
+    let (_, shown) = ask(server, Method::GET, ONE, Value::Null).await;
+    assert_eq!(shown["role"], Value::Null);
+}
+
+#[tokio::test]
+async fn versions_are_listed_and_gone_back_to() {
+    let vendors = Vendors::start().await;
+    let server = start(&vendors).await;
+    let first = add(&server, json!({"name": "a", "voice": "one"})).await;
+    let path = format!("/api/roles/{}", first["id"].as_str().unwrap());
+    let change = async |body: Value| ask(&server, Method::PATCH, &path, body).await;
+    let (_, same) = change(json!({"voice": "one", "name": "a"})).await;
+    assert_eq!(same, first, "nothing differs: there is no further version");
+    let (_, second) = change(json!({"voice": "two", "name": "b"})).await;
+    let versions =
+        async || ask(&server, Method::GET, &format!("{path}/versions"), Value::Null).await;
+    let (_, told) = versions().await;
+    let (roles, numbers) =
+        (|n: usize| told["versions"][n]["role"].clone(), &told["versions"][0]["version"]);
+    assert_eq!((roles(0), roles(1), numbers), (second, first, &json!(2)));
+    let restore = async |version: Value| {
+        ask(&server, Method::POST, &format!("{path}/restore"), json!({"version": version})).await
+    };
+    let (status, back) = restore(json!(1)).await;
+    assert_eq!(
+        (status, &back["version"], &back["voice"], &back["name"]),
+        (200, &json!(3), &json!("one"), &json!("a"))
+    );
+    assert_eq!((restore(json!(9)).await.0, restore(json!("1")).await.0), (404, 400));
+    add(&server, json!({"name": "b"})).await;
+    assert_eq!(restore(json!(2)).await.0, 409, "the name has another role now");
+    let (_, all) = ask(&server, Method::GET, "/api/roles", Value::Null).await;
+    let names: Vec<_> =
+        all["roles"].as_array().unwrap().iter().map(|role| role["name"].as_str()).collect();
+    assert_eq!(
+        (names, all["languages"].as_array().unwrap().len()),
+        (vec![Some("a"), Some("b")], 10)
+    );
+    let (status, one) = ask(&server, Method::GET, &path, Value::Null).await;
+    assert_eq!((status, one), (200, back));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_role_is_tried_before_it_is_saved() {
+    let vendors = Vendors::start().await;
+    let server = start(&vendors).await;
+    let tried = async |body: Value| ask(&server, Method::POST, "/api/roles/try", body).await;
+    let body = json!({"text": " Hello? ", "system_prompt": "Be a cat.", "model": "m", "max_tokens": 9,
+        "temperature": 0.7, "language": "fr"});
+    let (status, told) = tried(body).await;
+    assert_eq!(
+        (status, &told["answer"], &told["model"]),
+        (200, &json!(REPLY.join(" ")), &json!("m"))
+    );
+    let asked = model_asked(&vendors);
+    let system = asked["messages"][0]["content"].as_str().unwrap();
+    assert!(system.starts_with("Be a cat.") && system.contains("French"), "{system}");
+    assert_eq!(
+        (&asked["messages"][1]["content"], &asked["max_tokens"]),
+        (&json!("Hello?"), &json!(9))
+    );
+    assert_eq!(asked["temperature"].to_string(), "0.7");
+    for wrong in [
+        json!({}),
+        json!({"text": " "}),
+        json!({"text": "x".repeat(4_001)}),
+        json!({"text": "a", "name": "b"}),
+    ] {
+        assert_eq!(tried(wrong.clone()).await.0, 400, "{wrong}");
+    }
+    vendors.llm.set(Behaviour::HttpStatus(500, None));
+    assert_eq!(tried(json!({"text": "a"})).await.0, 503);
+    vendors.llm.set(Behaviour::Normal);
+    assert_eq!(tried(json!({"text": "a"})).await.0, 200);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_no_role_is_refused_with_the_field() {
+    let vendors = Vendors::start().await;
+    let server = start(&vendors).await;
+    boot(&server).await;
+    let a = add(&server, json!({"name": "a"})).await;
+    let path = format!("/api/roles/{}", a["id"].as_str().unwrap());
+    for (field, value) in [
+        ("name", json!("a".repeat(65))),
+        ("name", json!(" ")),
+        ("name", json!(null)),
+        ("system_prompt", json!("好".repeat(8_001))),
+        ("model", json!(1)),
+        ("temperature", json!(1.5)),
+        ("temperature", json!("warm")),
+        ("max_tokens", json!(0)),
+        ("max_tokens", json!(1.5)),
+        ("voice", json!("a\nb")),
+        ("language", json!("tlh")),
+        ("tools_off", json!("all")),
+        ("interruption", json!("shout")),
+        ("history", json!("everything")),
+        ("memory", json!("yes")),
+        ("colour", json!("red")),
+    ] {
+        for (method, path) in [(Method::PATCH, path.as_str()), (Method::POST, "/api/roles")] {
+            let mut body = json!({"name": "b"});
+            body[field] = value.clone();
+            let (status, told) = ask(&server, method, path, body).await;
+            let about = told["error"]["message"].as_str().unwrap_or_default();
+            assert!(status == 400 && about.contains(field), "{field} {value}: {told}");
+        }
+    }
+    assert_eq!(ask(&server, Method::POST, "/api/roles", json!({"voice": "x"})).await.0, 400);
+    assert_eq!(ask(&server, Method::POST, "/api/roles", json!([{"name": "x"}])).await.0, 400);
+    assert_eq!(ask(&server, Method::POST, "/api/roles", json!({"name": "a"})).await.0, 409);
+    let unknown = "/api/roles/00000000-0000-4000-8000-000000000009";
+    for (method, path, body) in [
+        (Method::GET, unknown.to_owned(), Value::Null),
+        (Method::PATCH, unknown.to_owned(), json!({"voice": "x"})),
+        (Method::DELETE, unknown.to_owned(), Value::Null),
+        (Method::GET, format!("{unknown}/versions"), Value::Null),
+        (Method::POST, format!("{unknown}/restore"), json!({"version": 1})),
+    ] {
+        assert_eq!(ask(&server, method.clone(), &path, body).await.0, 404, "{method} {path}");
+    }
+    for role in [json!("nobody's"), json!(1), json!("")] {
+        let (status, told) = ask(&server, Method::PATCH, ONE, json!({"role": role})).await;
+        let about = told["error"]["message"].as_str().unwrap_or_default();
+        assert!(status == 400 && about.contains("`role`"), "{told}");
+    }
+    let (status, shown) = ask(&server, Method::PATCH, ONE, json!({"role": null})).await;
+    assert_eq!((status, &shown["role"]), (200, &Value::Null));
+    let (_, all) = ask(&server, Method::GET, "/api/roles", Value::Null).await;
+    assert_eq!(all["roles"], json!([a]), "nothing has changed");
+    server.stop().await;
+}

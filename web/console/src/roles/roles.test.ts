@@ -1,0 +1,76 @@
+// Checks what of a role differs and is sent, which field a refusal is about, and differences of instructions.
+import { describe, expect, it } from 'vitest';
+import { ApiError } from '../lib/errors';
+import type { RoleFields } from '../lib/types';
+import { abridged, difference, type Part, pieces } from './difference';
+import { changedFields, changesOf, fieldNamed, length, tidied, trialOf } from './fields';
+
+const role: RoleFields = {
+  name: 'Grandma', system_prompt: 'Be kind.', model: '', temperature: null, max_tokens: null, voice: '', language: null,
+  tools_off: ['builtin', 'home'], interruption: null, memory: true, history: null,
+};
+const marked = (parts: Part[]) => parts.map((part) => `${{ same: '=', gone: '-', new: '+' }[part.kind]}${part.text}`);
+
+describe('fields of a role', () => {
+  it('differ by their values, whatever the order of tool sources', () => {
+    expect(changedFields(role, { ...role, tools_off: ['home', 'builtin'] })).toEqual([]);
+    expect(changedFields(role, { ...role, memory: false, history: 'off', tools_off: ['home'] })).toEqual(['tools_off', 'memory', 'history']);
+    expect(changesOf(role, { ...role, temperature: 0, language: 'zh' })).toEqual({ temperature: 0, language: 'zh' });
+  });
+
+  it('are sent without spaces around short texts; instructions stay as they are', () => {
+    expect(changesOf(role, tidied({ ...role, name: ' Grandma ', voice: ' anna ', system_prompt: ' Be kind.' }))).toEqual({ voice: 'anna', system_prompt: ' Be kind.' });
+  });
+
+  it('are tried without those that are empty', () => {
+    expect(trialOf('Hello', role)).toEqual({ text: 'Hello', system_prompt: 'Be kind.' });
+    expect(trialOf('Hello', { ...role, system_prompt: '', temperature: 0, max_tokens: 5, language: 'en', model: ' m ', voice: 'v' }))
+      .toEqual({ text: 'Hello', temperature: 0, max_tokens: 5, language: 'en', model: 'm' });
+  });
+
+  it('count characters, not the halves of them', () => {
+    expect(length('a🙂字')).toBe(3);
+  });
+
+  it('are named by refusals', () => {
+    const refused = (status: number, message: string) => fieldNamed(new ApiError(status, 'X', message));
+    expect(refused(409, 'there is a role of this name: choose another')).toBe('name');
+    expect(refused(409, 'there are 100 roles: delete one')).toBeNull();
+    expect(refused(400, 'the request cannot be read: `max_tokens` is 0: use 1 to 100000')).toBe('max_tokens');
+    expect(refused(400, 'a name has 1 to 64 characters')).toBe('name');
+    expect(refused(400, 'the body breaks off')).toBeNull();
+    expect(refused(503, '`model` does not answer')).toBeNull();
+    expect(fieldNamed(new Error('name'))).toBeNull();
+  });
+});
+
+describe('difference of texts', () => {
+  it('cuts after sentences and lines, and loses nothing', () => {
+    expect(pieces('One. Two!\nThree 你好。再见')).toEqual(['One. ', 'Two!\n', 'Three 你好。', '再见']);
+    for (const text of ['', '\n\na', '...', 'a.\n\n b', 'no end']) expect(pieces(text).join('')).toBe(text);
+  });
+
+  it('tells what stayed, went and came', () => {
+    expect(marked(difference('A. B. C. D.', 'A. X. C. D. E.'))).toEqual(['=A. ', '-B. ', '+X. ', '=C. ', '-D.', '+D. E.']);
+    expect(marked(difference('A. B. ', 'A. B. '))).toEqual(['=A. B. ']);
+    expect(marked(difference('', 'A.'))).toEqual(['+A.']);
+    expect(marked(difference('A. B.', 'B.'))).toEqual(['-A. ', '=B.']);
+    expect(marked(difference('喂。再见。', '你好。再见。'))).toEqual(['-喂。', '+你好。', '=再见。']);
+  });
+
+  it('of long texts is made of their begin and end, and both texts can be read out of it', () => {
+    const lines = (word: string) => Array.from({ length: 1_500 }, (_, n) => `${word}${n % 7}.`).join('\n');
+    for (const [before, after] of [[`A.\n${lines('x')}\nZ.`, `A.\n${lines('y')}\nZ.`], ['A. B. A. B. A.', 'B. A. A. C. B.']] as const) {
+      const parts = difference(before, after);
+      expect(parts.filter((part) => part.kind !== 'new').map((part) => part.text).join('')).toBe(before);
+      expect(parts.filter((part) => part.kind !== 'gone').map((part) => part.text).join('')).toBe(after);
+    }
+  });
+
+  it('shows of what stayed only what stands beside a change', () => {
+    const long = 'a'.repeat(100);
+    const parts = abridged(difference(`${long}.X.${long}.Y.${long}.`, `${long}.1.${long}.2.${long}.`));
+    expect(parts.filter((part) => part.kind === 'same').map((part) => part.text.length)).toEqual([41, 81, 41]);
+    expect(abridged([{ kind: 'same', text: 'short' }, { kind: 'new', text: long }])).toEqual([{ kind: 'same', text: 'short' }, { kind: 'new', text: long }]);
+  });
+});

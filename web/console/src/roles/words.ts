@@ -1,0 +1,33 @@
+// Fields of a role and their values in words of the language. Not for what differs: see fields.ts.
+import { language, t } from '../i18n/index.svelte';
+import type { RoleFields } from '../lib/types';
+import type { RoleField } from './fields';
+
+export const labelOf = (field: RoleField): string => t(`roles.field.${field}`);
+
+/** Returns the name of a language, such as `zh`, in the language of the page. */
+export function tongue(code: string): string {
+  try {
+    return new Intl.DisplayNames([language.tag], { type: 'language' }).of(code) ?? code;
+  } catch {
+    return code;
+  }
+}
+
+/** Joins names as the language does, and counts those that would make it too long. */
+export function listed(names: readonly string[], most = 12): string {
+  const shown = names.slice(0, most);
+  if (names.length > most) shown.push(t('roles.more', { count: names.length - most }));
+  return new Intl.ListFormat(language.tag, { type: 'conjunction', style: 'narrow' }).format(shown);
+}
+
+export function valueOf(role: RoleFields, field: RoleField): string {
+  switch (field) {
+    case 'language': return role.language === null ? t('roles.language.person') : tongue(role.language);
+    case 'tools_off': return role.tools_off.length > 0 ? role.tools_off.join(', ') : t('roles.tools.noneOff');
+    case 'interruption': return role.interruption === null ? t('roles.configured') : t(`roles.interruption.${role.interruption}`);
+    case 'memory': return role.memory ? t('word.yes') : t('word.no');
+    case 'history': return role.history === null ? t('roles.configured') : t(`history.keep.${role.history}`);
+    default: return String(role[field] ?? '') || t('roles.configured');
+  }
+}

@@ -23,6 +23,7 @@ use hearken_actors::admission::cores;
 use hearken_actors::chat::ChatService;
 use hearken_actors::dialogue::LocalTime;
 use hearken_actors::people::People;
+use hearken_actors::ports::{Asr, Tts};
 use hearken_actors::settings::PipelineSettings;
 use hearken_actors::slots::Slots;
 use hearken_actors::tasks::Tasks;
@@ -57,6 +58,7 @@ use crate::http::{
     ToolsApi,
 };
 use crate::liveness::Liveness;
+use crate::service_tests::ServiceTests;
 use crate::tls::Certificate;
 use crate::trace_export::TraceExporter;
 use crate::{self_signed, telemetry};
@@ -84,7 +86,6 @@ pub struct Running {
     /// Background tasks, aborted when serving ends.
     background: Vec<tokio::task::JoinHandle<()>>,
     history: History,
-    process: CancellationToken,
     store: Arc<dyn DeviceStore>,
     chats: ChatService,
     tools: Sources,
@@ -114,6 +115,7 @@ struct Services {
     admin: Admin,
     persons: Arc<Persons>,
     trials: Trials,
+    service_tests: Arc<ServiceTests>,
 }
 
 /// Builds everything from the configuration and starts to listen. Needs an actix system; ends
@@ -141,13 +143,14 @@ pub fn start(
     let history =
         History::new(Arc::clone(&store) as _, config.history.clone(), turn_journal.clone());
     let traces = TraceExporter::new(&config.traces, &turn_journal)?;
+    let speech = (Arc::clone(&ports.asr), Arc::clone(&ports.tts));
     let (models, tooling, cluster, tasks) = (&models, &tooling, &cluster, &tasks);
     let process = &process;
     let shared =
         Shared { config, models, tooling, cluster, tasks, process, people, turn_journal, history };
     let devices = build_devices(&shared, ports, pool.clone(), Arc::clone(&store) as _)?;
     join_cluster(cluster, &devices, &tooling.sources);
-    let services = build_services(&shared, &store, &devices)?;
+    let services = build_services(&shared, &store, &devices, speech)?;
     let certificate = Certificate::load(&certificate_files(config)?)?;
     let supervisor = Supervisor::start(engines, process);
     let (states, chats) = (supervisor.states().clone(), services.chats.service.clone());
@@ -173,7 +176,6 @@ pub fn start(
         tasks: tasks.clone(),
         background,
         history: shared.history.clone(),
-        process: process.clone(),
         store,
         chats,
         tools: tooling.sources.clone(),
@@ -188,6 +190,7 @@ fn build_services(
     shared: &Shared<'_>,
     store: &Arc<SqlStore>,
     devices: &DeviceEndpoint,
+    (asr, tts): (Arc<dyn Asr>, Arc<dyn Tts>),
 ) -> anyhow::Result<Services> {
     let clients = build_text_clients(shared, Arc::clone(store) as _)?;
     let chats = build_chats(shared, Arc::clone(store) as _)?;
@@ -197,10 +200,12 @@ fn build_services(
         devices.pipeline.dialogue_settings().clone(),
         local_time(shared.config),
     );
+    let language = shared.config.dialogue.language;
+    let service_tests = Arc::new(ServiceTests::new(asr, tts, trials.clone(), language));
     let changing = changing(shared, devices, &clients, &chats, &museum);
     let admin = admin::build_admin(shared.config, Arc::clone(store) as _, shared.models, changing)?;
     let persons = Arc::new(Persons::new(shared.people.clone(), Arc::clone(store) as _));
-    Ok(Services { clients, chats, museum, admin, persons, trials })
+    Ok(Services { clients, chats, museum, admin, persons, trials, service_tests })
 }
 
 /// Creates the tracker of requests with side effects. When the server stops, they may run as long
@@ -372,10 +377,10 @@ impl Running {
     /// # Errors
     /// The server failed.
     pub async fn serve(self) -> anyhow::Result<()> {
-        let handle = self.server.handle();
+        let (handle, process) = (self.server.handle(), self.tasks.process().clone());
         let ending = end(handle, self.connection_slots, self.tasks);
         let (served, ()) = tokio::join!(self.server, ending);
-        let rest = self.history.store_rest(&self.process);
+        let rest = self.history.store_rest(&process);
         if tokio::time::timeout(STORE_CLOSES, rest).await.is_err() {
             tracing::warn!("the history did not store the last turns in time");
         }

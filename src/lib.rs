@@ -16,6 +16,7 @@ pub mod open_files;
 pub mod recorder;
 mod self_signed;
 pub mod service_manager;
+pub mod service_tests;
 pub mod shutdown;
 pub mod telemetry;
 pub mod tls;

@@ -22,6 +22,7 @@ use crate::http::{
     self, Admin, CONSOLE_PATH, Chats, DeviceEndpoint, Face, Health, LiteMcp, MuseumClients,
     PAGE_PATH, Persons, TextClients, ToolsApi, Turns,
 };
+use crate::service_tests::ServiceTests;
 
 /// Builds the service of text clients. They wait for the model as long as the request may take: the
 /// timeout of the gateway's document is for the whole request, and there is none for the first
@@ -108,7 +109,7 @@ pub(super) fn frontends(
     health: Health,
 ) -> Frontends {
     let Shared { config, tooling, .. } = shared;
-    let Services { clients, chats, museum, admin, persons, trials } = services;
+    let Services { clients, chats, museum, admin, persons, trials, service_tests } = services;
     Frontends {
         device_endpoint: devices,
         health,
@@ -123,6 +124,7 @@ pub(super) fn frontends(
         turns: Turns::new(shared.turn_journal.clone(), shared.process.clone()),
         history: shared.history.clone(),
         trials,
+        service_tests,
         tasks: shared.tasks.clone(),
     }
 }
@@ -142,6 +144,7 @@ pub(super) struct Frontends {
     turns: Turns,
     history: History,
     trials: Trials,
+    service_tests: Arc<ServiceTests>,
     console: bool,
     tasks: Tasks,
 }
@@ -165,6 +168,7 @@ impl Frontends {
         }
         http::person_routes(services, self.persons);
         http::turn_routes(services, self.turns);
+        http::service_routes(services, self.service_tests);
         http::history_routes(services, self.history, self.trials);
         services.app_data(Data::new(self.tasks));
         services.app_data(Data::new(self.health.cluster.clone()));

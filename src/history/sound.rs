@@ -100,13 +100,14 @@ pub fn wav(stored: &[u8]) -> Result<Vec<u8>, OpusError> {
         // What does not decode is left out.
         drop(decoder.decode(opus, &mut samples));
     }
-    Ok(file(&samples))
+    Ok(wav_file(&samples, WAV_RATE_HZ))
 }
 
-fn file(samples: &[i16]) -> Vec<u8> {
+/// Returns a WAV file of these samples, mono.
+pub fn wav_file(samples: &[i16], rate_hz: u32) -> Vec<u8> {
     let spec = WavSpec {
         channels: 1,
-        sample_rate: WAV_RATE_HZ,
+        sample_rate: rate_hz,
         bits_per_sample: 16,
         sample_format: SampleFormat::Int,
     };

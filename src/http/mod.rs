@@ -32,6 +32,7 @@ mod peer;
 mod persons;
 mod request_identity;
 mod roles;
+mod services;
 mod tool_servers;
 mod tools_api;
 mod turns;
@@ -46,6 +47,7 @@ use hearken_store::DeviceStore;
 
 use crate::history::History;
 use crate::history::trial::Trials;
+use crate::service_tests::ServiceTests;
 
 pub use admin::Admin;
 pub use auth::{ADMIN_TOKEN_FILE, Auth, Face, SECRET_FILE, admin_token, secret, tokens};
@@ -182,6 +184,13 @@ pub fn history_routes(services: &mut ServiceConfig, history: History, trials: Tr
         .route("/api/history/{id}/heard.wav", web::get().to(history::heard))
         .route("/api/history/{id}/said.wav", web::get().to(history::said))
         .route("/api/history/{id}/again", web::post().to(history::again));
+}
+
+/// Adds the route of tests of the services.
+pub fn service_routes(services: &mut ServiceConfig, tests: Arc<ServiceTests>) {
+    services
+        .app_data(web::Data::from(tests))
+        .route("/api/services/test", web::post().to(services::test));
 }
 
 /// Adds the routes of roles, which the state of the routes about tools holds.

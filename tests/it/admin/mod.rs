@@ -3,6 +3,7 @@
 
 mod changes;
 mod history;
+mod services;
 mod sessions;
 mod turns;
 

@@ -1,0 +1,122 @@
+//! REST API of tests of the services of a turn. Not for the tests themselves, nor for the states of services.
+
+use std::time::Duration;
+
+use actix_web::{HttpResponse, web};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hearken_proto::fault::Fault;
+use hearken_proto::json;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::extract::Operator;
+use super::fault::{Answer, Faults, refusal};
+use super::request_identity::body;
+use super::wav;
+use crate::history::sound::wav_file;
+use crate::service_tests::{Service, ServiceTests, Sound};
+
+/// Largest request, in bytes: the largest recording, in base64.
+const MAX_BYTES: usize = 9 << 20;
+
+/// Body of the request to test a service.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Test {
+    service: Name,
+    /// For the recogniser: a WAV file in base64, 16-bit PCM, at most 30 s. Without it, what the synthesiser speaks.
+    recording: Option<String>,
+}
+
+/// Name of a service.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+enum Name {
+    /// The synthesiser speaks a sentence.
+    Tts,
+    /// The recogniser hears one.
+    Asr,
+    /// The model answers a question.
+    Llm,
+}
+
+/// What a test has found.
+#[derive(Serialize, ToSchema)]
+struct Tested {
+    service: Name,
+    ok: bool,
+    /// Time to the first sound or word.
+    first_ms: Option<u64>,
+    /// Time of all.
+    total_ms: u64,
+    /// What was heard, written or spoken.
+    text: Option<String>,
+    /// What was spoken: a WAV file in base64.
+    audio: Option<String>,
+    /// What failed.
+    error: Option<String>,
+}
+
+/// Reads a request: the service, and the sound of its recording at 16 kHz.
+fn read(body: &[u8]) -> Result<(Name, Option<Vec<i16>>), String> {
+    let asked = json::read::<Test>(body).map_err(|error| error.about("the body"))?;
+    let Some(recording) = asked.recording else { return Ok((asked.service, None)) };
+    let unusable = |about: &str| format!("`recording` cannot be used: {about}");
+    let file = STANDARD.decode(recording.trim_ascii()).map_err(|_| unusable("it is no base64"))?;
+    let sound = wav::read(&file).map_err(|error| unusable(&error.to_string()))?;
+    Ok((asked.service, Some(sound)))
+}
+
+fn ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn encoded(sound: &Sound) -> String {
+    STANDARD.encode(wav_file(&sound.samples, sound.rate_hz))
+}
+
+/// Tests a service of spoken turns and measures it, one at a time (`POST /api/services/test`). A service that fails is no error
+/// of the request: `ok` is false then, and `error` says why.
+#[utoipa::path(post, path = "/api/services/test", tag = "server", request_body = Test,
+    responses((status = 200, body = Tested), Faults))]
+pub(super) async fn test(
+    _: Operator,
+    payload: web::Payload,
+    tests: web::Data<ServiceTests>,
+) -> Answer {
+    let bytes = body(payload, MAX_BYTES).await?;
+    let read = web::block(move || read(&bytes)).await;
+    let read = read.map_err(|_| refusal(Fault::GoingAway, "the server is stopping"))?;
+    let (name, recording) = read.map_err(|about| refusal(Fault::BadRequest, &about))?;
+    let service = match name {
+        Name::Tts => Service::Tts,
+        Name::Asr => Service::Asr,
+        Name::Llm => Service::Llm,
+    };
+    let tested = tests.run(service, recording).await;
+    let tested =
+        tested.map_err(|_| refusal(Fault::Busy, "another test runs: wait until it has ended"))?;
+    let total_ms = ms(tested.total);
+    let shown = match tested.outcome {
+        Ok(found) => Tested {
+            service: name,
+            ok: true,
+            first_ms: found.first.map(ms),
+            total_ms,
+            text: Some(found.text),
+            audio: found.sound.as_ref().map(encoded),
+            error: None,
+        },
+        Err(error) => Tested {
+            service: name,
+            ok: false,
+            first_ms: None,
+            total_ms,
+            text: None,
+            audio: None,
+            error: Some(error),
+        },
+    };
+    Ok(HttpResponse::Ok().json(shown))
+}

@@ -1,0 +1,116 @@
+//! Tests of the services of a turn: what each finds, in what time, and what it tells of a service that fails.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hearken_actors::audio::pcm;
+use hearken_test_support::vendors::Behaviour;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::{Admin, ask};
+use crate::support::app::{HEARD, REPLY, Vendors};
+
+async fn tested(admin: &Admin, body: Value) -> (u16, Value) {
+    ask(&admin.server, Method::POST, "/api/services/test", &admin.token, body).await
+}
+
+/// A second of sound as a WAV file in base64.
+fn recording() -> String {
+    let sound = pcm::tone(440.0, 16_000, 16_000);
+    STANDARD.encode(hearken::history::sound::wav_file(&sound, 16_000))
+}
+
+#[tokio::test]
+async fn each_service_is_tried_alone_and_measured() {
+    let vendors = Vendors::start().await;
+    let admin = Admin::start(&vendors, |_| {}).await;
+    let (status, told) = tested(&admin, json!({"service": "tts"})).await;
+    assert_eq!((status, &told["ok"], &told["error"]), (200, &json!(true), &Value::Null), "{told}");
+    assert!(told["first_ms"].as_u64().unwrap() <= told["total_ms"].as_u64().unwrap(), "{told}");
+    let file = STANDARD.decode(told["audio"].as_str().unwrap()).unwrap();
+    let reader = hound::WavReader::new(&file[..]).unwrap();
+    assert!(reader.len() > 1_000, "{} samples", reader.len());
+    let sounds = vendors.asr.seen().audio_bytes;
+    for body in [json!({"service": "asr"}), json!({"service": "asr", "recording": recording()})] {
+        let (status, told) = tested(&admin, body).await;
+        assert_eq!(
+            (status, &told["text"], &told["ok"]),
+            (200, &json!(HEARD), &json!(true)),
+            "{told}"
+        );
+        assert_eq!((&told["first_ms"], &told["audio"]), (&Value::Null, &Value::Null));
+    }
+    assert!(vendors.asr.seen().audio_bytes - sounds > 32_000, "it has heard both");
+    let (status, told) = tested(&admin, json!({"service": "llm"})).await;
+    assert_eq!((status, &told["text"]), (200, &json!(REPLY.join(" "))), "{told}");
+    admin.server.stop().await;
+}
+
+#[tokio::test]
+async fn a_service_that_fails_says_why_and_works_when_it_is_back() {
+    let vendors = Vendors::start().await;
+    let admin = Admin::start(&vendors, |config| {
+        config.llm.api_key = hearken_base::Secret::new("sk-hidden")
+    })
+    .await;
+    for (service, stub) in [("tts", &vendors.tts), ("asr", &vendors.asr), ("llm", &vendors.llm)] {
+        let behaviour =
+            if service == "llm" { Behaviour::HttpStatus(401, None) } else { Behaviour::Garbage };
+        stub.set(behaviour);
+        let body = json!({"service": service, "recording": recording()});
+        let (status, told) = tested(&admin, body.clone()).await;
+        assert_eq!(
+            (status, &told["ok"], &told["text"]),
+            (200, &json!(false), &Value::Null),
+            "{told}"
+        );
+        let about = told["error"].as_str().unwrap();
+        assert!(about.len() > 10 && !about.contains("hidden"), "{about}");
+        stub.set(Behaviour::Normal);
+        let (_, told) = tested(&admin, body).await;
+        assert_eq!(told["ok"], true, "{service}: {told}");
+    }
+    vendors.tts.set(Behaviour::Garbage);
+    let (_, told) = tested(&admin, json!({"service": "asr"})).await;
+    assert!(
+        told["error"].as_str().unwrap().starts_with("the synthesiser has nothing to recognise"),
+        "{told}"
+    );
+    admin.server.stop().await;
+}
+
+#[tokio::test]
+async fn strangers_and_wrong_tests_are_refused_and_one_runs_at_a_time() {
+    let vendors = Vendors::start().await;
+    let admin = Admin::start(&vendors, |config| {
+        config.auth.required = hearken::config::AuthRequired::Auto;
+        config.llm.timeout_ms = 1_500;
+    })
+    .await;
+    let (status, _) =
+        ask(&admin.server, Method::POST, "/api/services/test", "", json!({"service": "tts"})).await;
+    assert_eq!(status, 401);
+    for body in [
+        json!({}),
+        json!({"service": "store"}),
+        json!({"service": "asr", "recording": "!"}),
+        json!({"service": "asr", "recording": "AAAA"}),
+        json!({"service": "asr", "file": "x"}),
+        json!(["asr"]),
+    ] {
+        assert_eq!(tested(&admin, body.clone()).await.0, 400, "{body}");
+    }
+    vendors.llm.set(Behaviour::Silent);
+    let silent = tested(&admin, json!({"service": "llm"}));
+    let other = async {
+        vendors.llm.until(|seen| seen.requests > 0).await;
+        let busy = tested(&admin, json!({"service": "tts"})).await;
+        vendors.llm.set(Behaviour::Normal);
+        busy
+    };
+    let ((_, silent), (status, busy)) = tokio::join!(silent, other);
+    assert_eq!((status, &silent["ok"]), (503, &json!(false)), "{busy} {silent}");
+    let (_, told) = tested(&admin, json!({"service": "tts"})).await;
+    assert_eq!(told["ok"], true, "the next test runs: {told}");
+    admin.server.stop().await;
+}

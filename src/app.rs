@@ -112,7 +112,7 @@ struct Services {
     clients: TextClients,
     chats: Chats,
     museum: MuseumClients,
-    admin: Admin,
+    admin: Arc<Admin>,
     persons: Arc<Persons>,
     trials: Trials,
     service_tests: Arc<ServiceTests>,
@@ -155,7 +155,7 @@ pub fn start(
     let supervisor = Supervisor::start(engines, process);
     let (states, chats) = (supervisor.states().clone(), services.chats.service.clone());
     let govern = devices.pipeline.admission().clone().govern(cpu_time, move || pool.busy());
-    let mut background = background::spawn_periodic(&services, certificate.as_ref());
+    let mut background = background::spawn_periodic(config, &services, certificate.as_ref());
     background.push(background::follow_tool_servers(tooling.registry.clone(), cluster.is_shared()));
     background.push(warm_up.spawn(states.clone(), process.clone()));
     background.extend([tokio::spawn(telemetry::maintain(metrics.clone())), tokio::spawn(govern)]);
@@ -203,7 +203,8 @@ fn build_services(
     let language = shared.config.dialogue.language;
     let service_tests = Arc::new(ServiceTests::new(asr, tts, trials.clone(), language));
     let changing = changing(shared, devices, &clients, &chats, &museum);
-    let admin = admin::build_admin(shared.config, Arc::clone(store) as _, shared.models, changing)?;
+    let settings = Arc::clone(store) as _;
+    let admin = Arc::new(admin::build_admin(shared.config, settings, shared.models, changing)?);
     let persons = Arc::new(Persons::new(shared.people.clone(), Arc::clone(store) as _));
     Ok(Services { clients, chats, museum, admin, persons, trials, service_tests })
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use hearken::commands::{
-    convert, devices, llm, load, mock_services, models, persons, replay, serve, speech,
+    convert, devices, llm, load, mock_services, models, password, persons, replay, serve, speech,
     state_server, store, text_client, token, tools,
 };
 use hearken::config::env::models_dir;
@@ -42,6 +42,7 @@ enum Command {
     Convert(convert::ConvertArgs),
     Models(models::Args),
     Devices(devices::Args),
+    Password(password::Args),
     Persons(persons::Args),
     Store(store::Args),
     Token(token::Args),
@@ -94,6 +95,9 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Convert(args) => convert::run(args).await,
         Command::Devices(args) => devices::run(args, &ProcessEnv).await.map(|()| ExitCode::SUCCESS),
         Command::Persons(args) => persons::run(args, &ProcessEnv).await.map(|()| ExitCode::SUCCESS),
+        Command::Password(args) => {
+            password::run(&args, &ProcessEnv).await.map(|()| ExitCode::SUCCESS)
+        }
         Command::Tools(args) => tools::run(args, &ProcessEnv).await.map(|()| ExitCode::SUCCESS),
         Command::Store(args) => Box::pin(store::run(args, &ProcessEnv)).await,
         Command::Token(args) => token::run(&args, &ProcessEnv).map(|()| ExitCode::SUCCESS),

@@ -1,12 +1,14 @@
 //! Administration: sessions of the administrator, settings that change at run time, and the audit
 //! log. Not for HTTP.
 //!
-//! Reading order: `keys`, [`settings`], [`model`], [`sessions`].
+//! Reading order: `keys`, [`settings`], [`model`], [`password`], [`setup_code`], [`sessions`].
 
 mod keys;
 pub mod model;
+pub mod password;
 pub mod sessions;
 pub mod settings;
+pub mod setup_code;
 mod token_signing;
 
 pub use keys::CHANGEABLE;

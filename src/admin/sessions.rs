@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use sha2::Sha256;
 use utoipa::ToSchema;
 
+use super::password::{Credential, Passwords};
 use super::token_signing;
 use crate::auth::same;
 
@@ -29,6 +30,8 @@ const AUDIENCE: &str = "hearken admin";
 const PURPOSE: &[u8] = b"hearken admin tokens, version 1";
 /// Text that is mixed with the signing key to derive that of the password's fingerprint.
 const FINGERPRINT: &[u8] = b"fingerprint of the password";
+/// Field of a session's state with the fingerprint of its credential.
+const PRINT: &str = "fingerprint";
 /// Prefix of the names under which sessions are stored among the settings.
 const SESSION: &str = "admin.session.";
 
@@ -60,6 +63,12 @@ pub enum LoginError {
     /// The session was ended, or the token was used before.
     #[error("the session has ended: log in")]
     Over,
+    /// A password was chosen before.
+    #[error("a password is chosen already: log in with it")]
+    HasPassword,
+    /// The configuration decides.
+    #[error("`admin.password` of the configuration is the password: change it there")]
+    Configured,
     /// The store failed.
     #[error("the store failed")]
     Store(#[from] StoreError),
@@ -98,9 +107,9 @@ pub struct Administrator {
 pub struct AdminSessions {
     signing: EncodingKey,
     checking: DecodingKey,
-    password: Secret,
-    /// Keyed hash of the password. A session is valid while it is that of its log-in.
-    fingerprint: String,
+    passwords: Passwords,
+    /// Key of the fingerprint of the credential. A session is valid while it is that of its log-in.
+    print_key: [u8; 32],
     access: Duration,
     refresh: Duration,
     store: Arc<dyn SettingsStore>,
@@ -124,22 +133,21 @@ fn entry(who: &str, what: &str, from: &str, at: Timestamp) -> AuditEntry {
 }
 
 impl AdminSessions {
-    /// Creates it with the administrator's password. Tokens are signed with a key derived from the
+    /// Creates it with the administrator's passwords. Tokens are signed with a key derived from the
     /// server's secret.
     pub fn new(
         secret: &Secret,
-        password: Secret,
+        passwords: Passwords,
         (access, refresh): (Duration, Duration),
         store: Arc<dyn SettingsStore>,
     ) -> Self {
         token_signing::choose_provider();
         let key = derived(secret.expose().as_bytes(), PURPOSE);
-        let print = derived(&derived(&key, FINGERPRINT), password.expose().as_bytes());
         Self {
-            fingerprint: URL_SAFE_NO_PAD.encode(print),
+            print_key: derived(&key, FINGERPRINT),
             signing: EncodingKey::from_secret(&key),
             checking: DecodingKey::from_secret(&key),
-            password,
+            passwords,
             access,
             refresh,
             store,
@@ -159,38 +167,108 @@ impl AdminSessions {
         from: &str,
         now: Timestamp,
     ) -> Result<TokenPair, LoginError> {
+        let credential = self.passwords.credential().await?;
         // Both are compared, whatever the result of the first.
-        let known = [same(username, USERNAME), same(password, self.password.expose())];
+        let known = [same(username, USERNAME), self.passwords.fits(&credential, password).await];
         if known != [true, true] {
             return Err(LoginError::Wrong);
         }
+        self.open(&credential, from, now).await
+    }
+
+    /// Returns the passwords.
+    pub fn passwords(&self) -> &Passwords {
+        &self.passwords
+    }
+
+    /// Opens a session for somebody who has shown the credential.
+    async fn open(
+        &self,
+        credential: &Credential,
+        from: &str,
+        now: Timestamp,
+    ) -> Result<TokenPair, LoginError> {
         let session = uuid::Uuid::new_v4().to_string();
-        let (pair, state) = self.pair(&session, now)?;
+        let print = self.fingerprint(credential);
+        let (pair, state) = self.pair(&session, &print, now)?;
         let mut changes = vec![(format!("{SESSION}{session}"), Some(state))];
-        changes.extend(self.expired(now).await?.into_iter().map(|name| (name, None)));
+        changes.extend(self.expired(&print, now).await?.into_iter().map(|name| (name, None)));
         self.store.change(&changes, &entry(USERNAME, "logged in", from, now)).await?;
         Ok(pair)
     }
 
+    /// Chooses the first password, and logs in with it. The caller has checked that they may.
+    ///
+    /// # Errors
+    /// There is a password, or the store failed.
+    pub async fn choose_first(
+        &self,
+        password: &str,
+        from: &str,
+        now: Timestamp,
+    ) -> Result<TokenPair, LoginError> {
+        let _one_at_a_time = self.refresh_lock.lock().await;
+        if !matches!(self.passwords.credential().await?, Credential::Token(_)) {
+            return Err(LoginError::HasPassword);
+        }
+        self.set_password(password, from, now).await
+    }
+
+    /// Changes the password. All sessions end; returns the tokens of a new one.
+    ///
+    /// # Errors
+    /// The current one is wrong, the configuration decides, or the store failed.
+    pub async fn change_password(
+        &self,
+        current: &str,
+        password: &str,
+        from: &str,
+        now: Timestamp,
+    ) -> Result<TokenPair, LoginError> {
+        let _one_at_a_time = self.refresh_lock.lock().await;
+        let credential = self.passwords.credential().await?;
+        if matches!(credential, Credential::Configured(_)) {
+            return Err(LoginError::Configured);
+        }
+        if !self.passwords.fits(&credential, current).await {
+            return Err(LoginError::Wrong);
+        }
+        self.set_password(password, from, now).await
+    }
+
+    async fn set_password(
+        &self,
+        password: &str,
+        from: &str,
+        now: Timestamp,
+    ) -> Result<TokenPair, LoginError> {
+        let told = entry(USERNAME, "password changed", from, now);
+        self.passwords.choose(password, &told).await?;
+        let credential = self.passwords.credential().await?;
+        self.open(&credential, from, now).await
+    }
+
+    /// Returns the keyed hash of a credential.
+    fn fingerprint(&self, credential: &Credential) -> String {
+        URL_SAFE_NO_PAD.encode(derived(&self.print_key, credential.text().as_bytes()))
+    }
+
     /// Returns the names of sessions that have expired, or were opened with another password.
-    async fn expired(&self, now: Timestamp) -> Result<Vec<String>, StoreError> {
+    async fn expired(&self, print: &str, now: Timestamp) -> Result<Vec<String>, StoreError> {
         let all = self.store.settings().await?;
         let expired = |(name, state): &(String, Value)| {
             let over = state["expires"].as_i64() <= Some(now.as_second());
-            name.starts_with(SESSION) && (over || !self.is_open(state))
+            name.starts_with(SESSION) && (over || state[PRINT] != print)
         };
         Ok(all.into_iter().filter(expired).map(|(name, _)| name).collect())
     }
 
-    /// Returns true if a session was opened with the password of now.
-    fn is_open(&self, state: &Value) -> bool {
-        state["fingerprint"] == self.fingerprint
-    }
-
-    /// Returns the state of a session that has not ended.
-    async fn session(&self, name: &str) -> Result<Value, LoginError> {
+    /// Returns the state of a session that has not ended, and the fingerprint of the credential of now.
+    async fn session(&self, name: &str) -> Result<(Value, String), LoginError> {
+        let print = self.fingerprint(&self.passwords.credential().await?);
         let state = self.store.setting(name).await?;
-        state.filter(|state| self.is_open(state)).ok_or(LoginError::Over)
+        let state = state.filter(|state| state[PRINT] == print).ok_or(LoginError::Over)?;
+        Ok((state, print))
     }
 
     /// Exchanges a refresh token for the next two tokens. A token that was used before ends its
@@ -207,14 +285,14 @@ impl AdminSessions {
         let claims = self.claims(token, Kind::Refresh, now)?;
         let name = format!("{SESSION}{}", claims.sid);
         let _one_at_a_time = self.refresh_lock.lock().await;
-        let state = self.session(&name).await?;
+        let (state, print) = self.session(&name).await?;
         if state["refresh"] != claims.jti {
             let told = entry(&claims.sub, "session ended: a token came twice", from, now);
             self.store.change(&[(name, None)], &told).await?;
             tracing::warn!("an administrator's refresh token was used twice: ended the session");
             return Err(LoginError::Over);
         }
-        let (pair, state) = self.pair(&claims.sid, now)?;
+        let (pair, state) = self.pair(&claims.sid, &print, now)?;
         let told = entry(&claims.sub, "tokens refreshed", from, now);
         self.store.change(&[(name, Some(state))], &told).await?;
         Ok(pair)
@@ -261,7 +339,12 @@ impl AdminSessions {
     }
 
     /// Creates two tokens of a session, and the state of it to store.
-    fn pair(&self, session: &str, now: Timestamp) -> Result<(TokenPair, Value), LoginError> {
+    fn pair(
+        &self,
+        session: &str,
+        print: &str,
+        now: Timestamp,
+    ) -> Result<(TokenPair, Value), LoginError> {
         let token = |kind: Kind, lasts: Duration| {
             let jti = uuid::Uuid::new_v4().to_string();
             let iat = now.as_second();
@@ -281,111 +364,10 @@ impl AdminSessions {
         let (refresh_token, jti, expires) = token(Kind::Refresh, self.refresh)?;
         let (token_type, expires_in) = ("bearer".to_owned(), self.access.as_secs());
         let pair = TokenPair { access_token, refresh_token, token_type, expires_in };
-        let state = json!({"refresh": jti, "expires": expires, "fingerprint": self.fingerprint});
+        let state = json!({"refresh": jti, "expires": expires, PRINT: print});
         Ok((pair, state))
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use hearken_store::SqlStore;
-
-    const PASSWORD: &str = "the password of the tests";
-
-    fn admin_sessions(store: &Arc<SqlStore>, secret: &str) -> AdminSessions {
-        with_password(store, secret, PASSWORD)
-    }
-
-    fn with_password(store: &Arc<SqlStore>, secret: &str, password: &str) -> AdminSessions {
-        let lasts = (Duration::from_secs(900), Duration::from_secs(86_400));
-        let (secret, password) = (Secret::new(secret), Secret::new(password));
-        AdminSessions::new(&secret, password, lasts, Arc::clone(store) as _)
-    }
-
-    fn at(second: i64) -> Timestamp {
-        Timestamp::from_second(1_790_000_000 + second).unwrap()
-    }
-
-    #[tokio::test]
-    async fn tokens_are_good_for_their_time_and_purpose_only() {
-        let store = Arc::new(SqlStore::at("sqlite::memory:").unwrap());
-        let admin_sessions = admin_sessions(&store, "one secret");
-        for (name, password) in [("admin", "wrong"), ("root", PASSWORD), ("", "")] {
-            let told = admin_sessions.log_in(name, password, "x", at(0)).await;
-            assert!(matches!(told, Err(LoginError::Wrong)), "{name}");
-        }
-        let pair = admin_sessions.log_in(USERNAME, PASSWORD, "x", at(0)).await.unwrap();
-        assert_eq!((pair.token_type.as_str(), pair.expires_in), ("bearer", 900));
-        assert_eq!(admin_sessions.verify(&pair.access_token, at(899)).await.unwrap().who, "admin");
-        assert!(matches!(
-            admin_sessions.verify(&pair.access_token, at(900)).await,
-            Err(LoginError::Expired)
-        ));
-        assert!(matches!(
-            admin_sessions.verify(&pair.refresh_token, at(0)).await,
-            Err(LoginError::Token)
-        ));
-        let other = sessions_of_another(&store);
-        assert!(matches!(other.verify(&pair.access_token, at(0)).await, Err(LoginError::Token)));
-        // An unsigned token (algorithm `none`) must be refused.
-        let bare = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhZG1pbiJ9.";
-        for token in ["", "x", "a.b.c", bare, &format!("{}x", pair.access_token)] {
-            assert!(
-                matches!(admin_sessions.verify(token, at(0)).await, Err(LoginError::Token)),
-                "{token}"
-            );
-        }
-    }
-
-    fn sessions_of_another(store: &Arc<SqlStore>) -> AdminSessions {
-        admin_sessions(store, "another secret")
-    }
-
-    #[tokio::test]
-    async fn a_refresh_token_is_good_once_and_a_second_use_ends_the_session() {
-        let store = Arc::new(SqlStore::at("sqlite::memory:").unwrap());
-        let (first, second) = (admin_sessions(&store, "s"), admin_sessions(&store, "s"));
-        let pair = first.log_in(USERNAME, PASSWORD, "x", at(0)).await.unwrap();
-        // A second instance of the server.
-        let next = second.refresh(&pair.refresh_token, "x", at(5)).await.unwrap();
-        assert!(first.verify(&next.access_token, at(6)).await.is_ok());
-        let again = first.refresh(&pair.refresh_token, "x", at(7)).await;
-        assert!(matches!(again, Err(LoginError::Over)));
-        let stolen = first.refresh(&next.refresh_token, "x", at(8)).await;
-        assert!(matches!(stolen, Err(LoginError::Over)), "the session is over for both");
-        let pair = first.log_in(USERNAME, PASSWORD, "x", at(9)).await.unwrap();
-        let administrator = first.verify(&pair.access_token, at(9)).await.unwrap();
-        first.log_out(&administrator, "x", at(10)).await.unwrap();
-        let out = first.refresh(&pair.refresh_token, "x", at(11)).await;
-        assert!(matches!(out, Err(LoginError::Over)));
-        let late = first.log_in(USERNAME, PASSWORD, "x", at(0)).await.unwrap();
-        let late = first.refresh(&late.refresh_token, "x", at(86_400)).await;
-        assert!(matches!(late, Err(LoginError::Expired)));
-        first.log_in(USERNAME, PASSWORD, "x", at(90_000)).await.unwrap();
-        assert_eq!(store.settings().await.unwrap().len(), 1, "those that are over are forgotten");
-    }
-
-    #[tokio::test]
-    async fn tokens_end_with_their_session_and_with_the_password() {
-        let store = Arc::new(SqlStore::at("sqlite::memory:").unwrap());
-        let (one, other) = (admin_sessions(&store, "s"), admin_sessions(&store, "s"));
-        let pair = one.log_in(USERNAME, PASSWORD, "x", at(0)).await.unwrap();
-        let administrator = other.verify(&pair.access_token, at(1)).await.unwrap();
-        other.log_out(&administrator, "x", at(2)).await.unwrap();
-        let over = one.verify(&pair.access_token, at(3)).await;
-        assert!(matches!(over, Err(LoginError::Over)), "at once, at every instance: {over:?}");
-        let pair = one.log_in(USERNAME, PASSWORD, "x", at(4)).await.unwrap();
-        let changed = with_password(&store, "s", "another password of the tests");
-        let over = changed.verify(&pair.access_token, at(5)).await;
-        assert!(matches!(over, Err(LoginError::Over)), "{over:?}");
-        let over = changed.refresh(&pair.refresh_token, "x", at(6)).await;
-        assert!(matches!(over, Err(LoginError::Over)), "{over:?}");
-        changed.log_in(USERNAME, "another password of the tests", "x", at(7)).await.unwrap();
-        assert_eq!(store.settings().await.unwrap().len(), 1, "what cannot be used is not kept");
-        assert!(one.verify(&pair.access_token, at(8)).await.is_err(), "nor with the former one");
-        store.shut().await;
-        let failed = changed.verify(&pair.access_token, at(9)).await;
-        assert!(matches!(failed, Err(LoginError::Store(_))), "{failed:?}");
-    }
-}
+mod tests;

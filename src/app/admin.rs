@@ -11,12 +11,15 @@ use hearken_actors::dialogue::DialogueSettings;
 use hearken_actors::gateway::GatewaySettings;
 use hearken_actors::reloadable::Reloadable;
 use hearken_actors::slots::Slots;
+use hearken_base::Secret;
 use hearken_cluster::LocalLimit;
 use hearken_providers::CostTracker;
 use hearken_store::SettingsStore;
 use serde_json::{Map, Value, json};
 
 use super::models::Models;
+use crate::admin::password::Passwords;
+use crate::admin::setup_code::SetupCode;
 use crate::admin::{AdminSessions, RuntimeSettings, SettingsUser};
 use crate::config::Config;
 use crate::history::History;
@@ -91,19 +94,21 @@ pub(super) fn build_admin(
 ) -> anyhow::Result<Admin> {
     let a = &config.admin;
     let secret = http::secret(&config.auth, &config.server.data_dir)?;
-    let password = if a.password.is_empty() {
+    let token = if a.password.is_empty() {
         http::admin_token(&config.auth, &config.server.data_dir)?
     } else {
-        a.password.clone()
+        Secret::default()
     };
+    let passwords = Passwords::new(a.password.clone(), token, Arc::clone(&store));
     let lasts = [a.access_token_ms, a.refresh_token_ms].map(Duration::from_millis);
-    let admin_sessions = AdminSessions::new(&secret, password, lasts.into(), Arc::clone(&store));
+    let admin_sessions = AdminSessions::new(&secret, passwords, lasts.into(), Arc::clone(&store));
     let figures = figures(&changing, models.costs());
     let museum = Arc::clone(&changing.museum);
     let uses = models.take_uses().into_iter().chain(changing.uses()).collect();
     let settings = Arc::new(RuntimeSettings::new(config.clone(), Arc::clone(&store), uses));
     let attempts = LocalLimit::new(ATTEMPTS);
-    Ok(Admin { admin_sessions, settings, store, museum, figures, attempts })
+    let setup_code = SetupCode::default();
+    Ok(Admin { admin_sessions, setup_code, settings, store, museum, figures, attempts })
 }
 
 /// Returns a function for the numbers of connections, and the cost of the models by frontend.

@@ -17,20 +17,26 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::{Services, local_time, settings};
+use crate::admin::password::Credential;
 use crate::config::Config;
 use crate::history::History;
+use crate::http::Admin;
 use crate::tls::Certificate;
 
 /// Wait before another attempt to synthesise the fixed phrases.
 const WARM_UP_RETRY: Duration = Duration::from_secs(15);
+
+/// Wait before the store is asked again for the password.
+const STORE_RETRY: Duration = Duration::from_secs(5);
 
 /// Interval at which the engines are checked for readiness.
 const ENGINES_EVERY: Duration = Duration::from_millis(200);
 
 /// Starts the periodic tasks of the frontends: removes expired sessions, observes the stored fences
 /// once and purges deleted chat sessions, publishes what was left unpublished, and applies changed
-/// settings of the store. Reads the certificate again when its files change.
+/// settings of the store. Reads the certificate again when its files change, and offers to choose the first password.
 pub(super) fn spawn_periodic(
+    config: &Config,
     services: &Services,
     certificate: Option<&Arc<Certificate>>,
 ) -> Vec<JoinHandle<()>> {
@@ -50,7 +56,30 @@ pub(super) fn spawn_periodic(
         tokio::spawn(async move { settings.follow_store().await }),
     ];
     tasks.extend(certificate.cloned().map(|c| tokio::spawn(c.reload_loop())));
+    if config.admin.enabled && config.console.enabled {
+        tasks.push(tokio::spawn(offer_setup(Arc::clone(&services.admin))));
+    }
     tasks
+}
+
+/// Logs the code with which the first password can be chosen, if there is no password.
+async fn offer_setup(admin: Arc<Admin>) {
+    let credential = loop {
+        match admin.admin_sessions.passwords().credential().await {
+            Ok(credential) => break credential,
+            Err(_) => tokio::time::sleep(STORE_RETRY).await,
+        }
+    };
+    if !matches!(credential, Credential::Token(_)) {
+        return;
+    }
+    match admin.setup_code.renew() {
+        Ok(code) => tracing::info!(
+            code,
+            "nobody has chosen a password: open /console/ and choose one with this code, which is good for an hour"
+        ),
+        Err(error) => tracing::warn!(%error, "cannot make a code for the first password"),
+    }
 }
 
 /// Loads the stored tool servers, and keeps the pins of tools; periodically if other instances may

@@ -118,7 +118,7 @@ pub(super) fn frontends(
         clients: Some(clients).filter(|_| config.gateway.enabled),
         chats: Some(chats).filter(|_| config.chat.enabled),
         museum: Some(museum).filter(|_| config.museum.enabled),
-        admin: Some(Arc::new(admin)).filter(|_| config.admin.enabled),
+        admin: Some(admin).filter(|_| config.admin.enabled),
         persons,
         console: config.console.enabled,
         turns: Turns::new(shared.turn_journal.clone(), shared.process.clone()),

@@ -6,6 +6,7 @@ pub mod llm;
 pub mod load;
 pub mod mock_services;
 pub mod models;
+pub mod password;
 pub mod persons;
 pub mod replay;
 pub mod serve;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct AdminConfig {
     /// True to enable the administrator.
     pub enabled: bool,
-    /// Password of the administrator; empty for the admin token.
+    /// Password of the administrator; empty for the one that was chosen at run time, else the admin token.
     pub password: Secret,
     /// Validity of an access token, in milliseconds.
     pub access_token_ms: u64,

@@ -21,6 +21,7 @@ use super::middleware::{address_of, middleware_state, too_often};
 use super::params;
 use super::request_identity::{bearer, json as json_body};
 use crate::admin::sessions::Administrator;
+use crate::admin::setup_code::SetupCode;
 use crate::admin::{AdminSessions, ChangeError, LoginError, RuntimeSettings, TokenPair};
 use crate::museum::Museum;
 
@@ -33,6 +34,8 @@ const MAX_PAGE: u32 = 500;
 pub struct Admin {
     /// Sessions of the administrator.
     pub admin_sessions: AdminSessions,
+    /// Code with which the first password is chosen.
+    pub setup_code: SetupCode,
     /// Settings that can change at run time.
     pub settings: Arc<RuntimeSettings>,
     /// Store with the audit log.
@@ -45,9 +48,12 @@ pub struct Admin {
     pub attempts: LocalLimit,
 }
 
-fn not_logged_in(error: &LoginError) -> Refusal {
+pub(super) fn not_logged_in(error: &LoginError) -> Refusal {
     match error {
         LoginError::Store(error) => store_failed(error),
+        LoginError::HasPassword | LoginError::Configured => {
+            refusal(Fault::Conflict, &error.to_string())
+        }
         error => refusal(Fault::Unauthorized, &error.to_string()),
     }
 }
@@ -64,7 +70,7 @@ impl Admin {
         verified.map_err(|error| not_logged_in(&error))
     }
 
-    async fn attempt(&self, request: &HttpRequest) -> Result<(), Refusal> {
+    pub(super) async fn attempt(&self, request: &HttpRequest) -> Result<(), Refusal> {
         self.attempts.take(&address_of(request)).await.map_err(|wait| too_often(wait).into())
     }
 
@@ -87,7 +93,7 @@ impl Admin {
 struct LogIn {
     /// User name: `admin`.
     username: String,
-    /// Password: `admin.password`, else the admin token.
+    /// Password: `admin.password`, else the one that was chosen, else the admin token.
     password: String,
 }
 

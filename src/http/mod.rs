@@ -28,6 +28,7 @@ mod museum;
 pub mod openapi;
 mod ota;
 mod params;
+mod password;
 mod peer;
 mod persons;
 mod request_identity;
@@ -131,6 +132,9 @@ pub fn admin_routes(services: &mut ServiceConfig, admin: Arc<Admin>) {
     services
         .app_data(web::Data::from(admin))
         .route("/api/admin/login", web::post().to(admin::log_in))
+        .route(password::SETUP, web::get().to(password::state))
+        .route(password::SETUP, web::post().to(password::choose_first))
+        .route("/api/admin/password", web::post().to(password::change))
         .route("/api/admin/refresh", web::post().to(admin::refresh))
         .route("/api/admin/logout", web::post().to(admin::log_out))
         .route(config, web::get().to(admin::config))

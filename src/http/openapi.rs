@@ -11,7 +11,7 @@ use utoipa_swagger_ui::SwaggerUi;
 use super::fault::FaultBody;
 use super::{
     admin, chat, chat_worlds, device_orders, device_tools, devices, health, history, mcp_endpoint,
-    museum, persons, roles, services, tool_servers, tools_api, turns,
+    museum, password, persons, roles, services, tool_servers, tools_api, turns,
 };
 
 /// Path of the description.
@@ -31,6 +31,7 @@ pub const PATH: &str = "/api/openapi.json";
         chat_worlds::make_snapshot, chat_worlds::snapshots, chat_worlds::go_back,
         museum::register, museum::heartbeat, museum::unregister, museum::info, museum::stats,
         museum::parse,
+        password::state, password::choose_first, password::change,
         admin::log_in, admin::refresh, admin::log_out, admin::config, admin::change,
         admin::sessions, admin::end_session, admin::metrics, admin::audit,
         devices::list, devices::get, devices::bind, devices::change, devices::forget,

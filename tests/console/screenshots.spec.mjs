@@ -61,3 +61,18 @@ for (const form of FORMS) {
     });
   }
 }
+
+for (const form of FORMS) {
+  test(`picture of the first run, ${form.name}`, async ({ page }) => {
+    await page.setViewportSize({ width: form.width, height: form.height });
+    // The server of the tests has a password.
+    await page.route('**/api/admin/setup', (route) => route.fulfill({ json: { password: 'none' } }));
+    await page.addInitScript(([theme]) => {
+      localStorage.setItem('hearken.language', 'en');
+      localStorage.setItem('hearken.theme', theme);
+    }, [form.theme]);
+    await page.goto('/console/#/setup?code=4821-9035');
+    await expect(page.getByRole('heading', { name: 'Choose a password' })).toBeVisible();
+    await page.screenshot({ path: `${folder}/setup-${form.name}.jpg`, type: 'jpeg', quality: 72, animations: 'disabled' });
+  });
+}

@@ -3,6 +3,7 @@
 
 mod changes;
 mod history;
+mod password;
 mod services;
 mod sessions;
 mod turns;

@@ -103,7 +103,7 @@ impl Adapter {
 }
 
 /// What stands before the models and voices of these folders, and speaks to no service itself.
-const AROUND: [&str; 4] = ["CachedTts", "CountingLlm", "LimitedLlm", "PricedLlm"];
+const AROUND: [&str; 5] = ["ByName", "CachedTts", "CountingLlm", "LimitedLlm", "PricedLlm"];
 
 #[test]
 fn every_adapter_runs_the_gauntlet() {

@@ -40,7 +40,7 @@ export const en = {
   'login.submit': 'Log in',
   'login.wrong': 'This is neither the password nor the admin token. Check which one this server uses: see below.',
   'login.help.title': 'Where do I find it?',
-  'login.help.password': 'Set the password with the key password in the section [admin] of config.toml, at least 16 characters, and restart the server.',
+  'login.help.password': 'The password is the one that was chosen here, or with hearken password. The key password in the section [admin] of config.toml, at least 16 characters, goes before it.',
   'login.help.token': 'If no password is set, use the admin token. The server writes it to this file at its first start, unless auth.admin_token is set:',
   'login.help.both': 'The password opens settings and audit; the admin token opens devices, people and tools. Without a password, the admin token opens all. The console asks for the other one where it is needed.',
   'unlock.password.title': 'This screen needs the password',

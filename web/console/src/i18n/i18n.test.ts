@@ -4,18 +4,21 @@ import { fill, preferred } from './choose';
 import { en } from './en';
 import { enManage } from './en-manage';
 import { enRoles } from './en-roles';
+import { enSetup } from './en-setup';
 import { zh } from './zh';
 import { zhManage } from './zh-manage';
 import { zhRoles } from './zh-roles';
+import { zhSetup } from './zh-setup';
 
-const english: Record<string, string> = { ...en, ...enManage, ...enRoles };
-const chinese: Record<string, string> = { ...zh, ...zhManage, ...zhRoles };
+const english: Record<string, string> = { ...en, ...enManage, ...enRoles, ...enSetup };
+const chinese: Record<string, string> = { ...zh, ...zhManage, ...zhRoles, ...zhSetup };
 const names = (text: string) => [...text.matchAll(/\{(\w+)\}/g)].map((match) => match[1]).sort();
 
 describe('dictionaries', () => {
   it('have the same keys, and no key twice', () => {
     expect(Object.keys(chinese).sort()).toEqual(Object.keys(english).sort());
-    expect(Object.keys(english).length).toBe(Object.keys(en).length + Object.keys(enManage).length + Object.keys(enRoles).length);
+    const parts = [en, enManage, enRoles, enSetup].map((part) => Object.keys(part).length);
+    expect(Object.keys(english).length).toBe(parts.reduce((sum, count) => sum + count));
   });
 
   it('have words and the same values in place of names', () => {

@@ -4,17 +4,19 @@ import { fill, type Language, LANGUAGES, preferred } from './choose';
 import { en } from './en';
 import { enManage } from './en-manage';
 import { enRoles } from './en-roles';
+import { enSetup } from './en-setup';
 import { zh } from './zh';
 import { zhManage } from './zh-manage';
 import { zhRoles } from './zh-roles';
+import { zhSetup } from './zh-setup';
 
 export { type Language, LANGUAGES };
-export type Key = keyof typeof en | keyof typeof enManage | keyof typeof enRoles;
+export type Key = keyof typeof en | keyof typeof enManage | keyof typeof enRoles | keyof typeof enSetup;
 export type Words = Record<Key, string>;
 
 export const dictionaries: Record<Language, Words> = {
-  en: { ...en, ...enManage, ...enRoles },
-  zh: { ...zh, ...zhManage, ...zhRoles },
+  en: { ...en, ...enManage, ...enRoles, ...enSetup },
+  zh: { ...zh, ...zhManage, ...zhRoles, ...zhSetup },
 };
 
 class LanguageState {

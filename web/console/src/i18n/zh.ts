@@ -42,7 +42,7 @@ export const zh: Record<keyof typeof en, string> = {
   'login.submit': '登录',
   'login.wrong': '这既不是密码，也不是管理令牌。请确认此服务器使用哪一个，说明见下方。',
   'login.help.title': '在哪里可以找到？',
-  'login.help.password': '在 config.toml 的 [admin] 一节用 password 设置密码（至少 16 个字符），然后重启服务器。',
+  'login.help.password': '密码是在这里或用 hearken password 设置的。如果 config.toml 的 [admin] 一节设置了 password（至少 16 个字符），则以它为准。',
   'login.help.token': '如果没有设置密码，请使用管理令牌。除非设置了 auth.admin_token，服务器首次启动时会把它写入此文件：',
   'login.help.both': '密码可打开设置和审计；管理令牌可打开设备、人员和工具。没有设置密码时，管理令牌可打开全部画面。需要另一个凭据时，控制台会询问。',
   'unlock.password.title': '此画面需要密码',

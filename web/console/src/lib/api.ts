@@ -4,7 +4,7 @@ import { call, read, send, type Sent } from './http';
 import { session } from './session.svelte';
 import type {
   AdminMetrics, AgainAnswer, Audit, ChatMessages, ChatSessions, Device, Devices, DeviceTools, HistorySummary, KeptTurn,
-  KeptTurns, MuseumSessions, Ota, Person, PersonDetail, Ready, Role, RoleFields, Roles, RoleTrial, RoleVersion, Settings,
+  KeptTurns, MuseumSessions, Ota, PasswordState, Person, PersonDetail, Ready, Role, RoleFields, Roles, RoleTrial, RoleVersion, Settings,
   SourceReport, ToolResult, ToolServer, ToolServerSettings, Turn, Voice,
 } from './types';
 
@@ -24,6 +24,10 @@ export async function readyz(signal?: AbortSignal): Promise<Ready> {
 export const healthz = async () => (await (await send('/healthz')).json()) as { version: string };
 
 export const metricsText = () => session.call<string>('open', '/metrics');
+
+/** Asks where the password comes from; needs no log-in. Choosing and changing it is in session.svelte.ts. */
+export const passwordState = async (signal: AbortSignal) =>
+  (await call<{ password: PasswordState }>('/api/admin/setup', { signal })).password;
 
 export const admin = {
   metrics: () => session.call<AdminMetrics>('admin', '/api/admin/metrics'),

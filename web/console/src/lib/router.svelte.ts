@@ -1,4 +1,5 @@
 // Which screen is shown: the part of the address after `#/`, and whether it may be left. Not for what a screen shows.
+import './code.svelte';
 
 export const SCREENS = [
   'home', 'talk', 'live', 'history', 'devices', 'people', 'roles', 'tools', 'settings', 'conversations', 'audit',

@@ -60,6 +60,27 @@ class Session {
     this.keep(tokens);
   }
 
+  /** Chooses the first password with the code of the server, and logs in. */
+  async choosePassword(code: string, password: string): Promise<void> {
+    const pair = await call<Pair>('/api/admin/setup', { method: 'POST', body: { code, password } });
+    const tokens = tokensOf(pair);
+    const operator = await operatorBy(tokens, '');
+    this.ended = false;
+    this.operator = operator;
+    this.keep(tokens);
+  }
+
+  /** Changes the password, and goes on with the tokens that the server gives for it. */
+  async changePassword(current: string, password: string): Promise<void> {
+    // Renews the access token or ends the session where that is due: a refusal below is then about `current`.
+    await this.send('admin', '/api/admin/config');
+    const old = this.tokens?.refresh ?? '';
+    const sent = { method: 'POST', body: { current, password }, bearer: this.bearer('admin') };
+    const tokens = tokensOf(await call<Pair>('/api/admin/password', sent));
+    this.keep(tokens);
+    this.tabs?.postMessage({ old, tokens } satisfies Passed);
+  }
+
   async logOut(): Promise<void> {
     const access = this.tokens?.access;
     this.end(false);
@@ -124,7 +145,8 @@ class Session {
       this.tabs?.postMessage({ old, tokens: { ...tokens } } satisfies Passed);
       return true;
     } catch (error) {
-      if (error instanceof ApiError && error.status === 401) this.end(true);
+      // The next pair may have come in the meantime, from another tab or with another password.
+      if (error instanceof ApiError && error.status === 401 && this.tokens?.refresh === old) this.end(true);
       return false;
     }
   }

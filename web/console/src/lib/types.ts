@@ -7,6 +7,9 @@ export interface Ready {
   engines?: Record<string, unknown>;
 }
 
+/** Where the administrator's password comes from: nobody has chosen one, somebody has, or the configuration decides. */
+export type PasswordState = 'none' | 'set' | 'configured';
+
 export interface Took { max: number; mean: number; p50: number; p90: number; p99: number }
 export interface AdminMetrics {
   devices: number;

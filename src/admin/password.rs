@@ -1,0 +1,160 @@
+//! Password of the administrator: which one holds, choosing and checking it. One that was chosen at run time is stored as a
+//! hash (argon2id, RFC 9106, with the parameters that OWASP recommends). Not for sessions.
+
+use std::sync::Arc;
+
+use argon2::password_hash::{PasswordHasher as _, PasswordVerifier as _, SaltString};
+use argon2::{Argon2, PasswordHash};
+use hearken_base::Secret;
+use hearken_store::{AuditEntry, SettingsStore, StoreError, StoreErrorKind};
+use serde_json::Value;
+use tokio::sync::Semaphore;
+
+use crate::auth::same;
+
+/// Name under which the hash is stored among the settings.
+pub const HASH: &str = "admin.password_hash";
+/// Shortest and longest password, in characters.
+const LENGTH: std::ops::RangeInclusive<usize> = 8..=128;
+/// Passwords that are hashed at a time: each takes 19 MiB of memory.
+const AT_ONCE: usize = 2;
+
+/// What logs the administrator in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Credential {
+    /// `admin.password` of the configuration.
+    Configured(Secret),
+    /// A password that was chosen at run time, as its hash.
+    Chosen(Secret),
+    /// The admin token, as long as no password is chosen.
+    Token(Secret),
+}
+
+impl Credential {
+    /// Returns what differs between two credentials.
+    pub(super) fn text(&self) -> &str {
+        match self {
+            Self::Configured(text) | Self::Chosen(text) | Self::Token(text) => text.expose(),
+        }
+    }
+
+    /// Returns the word on the wire.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Configured(_) => "configured",
+            Self::Chosen(_) => "set",
+            Self::Token(_) => "none",
+        }
+    }
+}
+
+/// Passwords of the administrator.
+pub struct Passwords {
+    configured: Secret,
+    token: Secret,
+    store: Arc<dyn SettingsStore>,
+    free: Semaphore,
+}
+
+impl Passwords {
+    /// Creates it with `admin.password`, empty if none is configured, and the admin token.
+    pub fn new(configured: Secret, token: Secret, store: Arc<dyn SettingsStore>) -> Self {
+        Self { configured, token, store, free: Semaphore::new(AT_ONCE) }
+    }
+
+    /// Returns what logs the administrator in now.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn credential(&self) -> Result<Credential, StoreError> {
+        if !self.configured.is_empty() {
+            return Ok(Credential::Configured(self.configured.clone()));
+        }
+        Ok(match self.store.setting(HASH).await? {
+            Some(Value::String(hash)) => Credential::Chosen(Secret::new(hash)),
+            _ => Credential::Token(self.token.clone()),
+        })
+    }
+
+    /// Reports whether this is the password.
+    pub(super) async fn fits(&self, credential: &Credential, password: &str) -> bool {
+        let Credential::Chosen(hash) = credential else {
+            return same(password, credential.text());
+        };
+        if password.chars().count() > *LENGTH.end() {
+            return false;
+        }
+        let (hash, password) = (hash.clone(), password.to_owned());
+        self.work(move || verify(hash.expose(), &password)).await.unwrap_or(false)
+    }
+
+    /// Stores a password, in place of the one that was chosen before.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub(super) async fn choose(
+        &self,
+        password: &str,
+        entry: &AuditEntry,
+    ) -> Result<(), StoreError> {
+        let password = password.to_owned();
+        let hashed = self.work(move || hash(&password)).await.and_then(Result::ok);
+        let failed = || StoreError::because(StoreErrorKind::Unusable, "a password was not hashed");
+        let hash = hashed.ok_or_else(failed)?;
+        self.store.change(&[(HASH.to_owned(), Some(Value::String(hash)))], entry).await
+    }
+
+    /// Does long work in a thread that serves nobody else.
+    async fn work<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        let _free = self.free.acquire().await.ok()?;
+        tokio::task::spawn_blocking(work).await.ok()
+    }
+}
+
+/// What a password must be like, for people.
+pub const RULE: &str = "a password has 8 to 128 characters, without spaces at its ends";
+
+/// Reports whether a password is taken. Forms cut off spaces at the ends, so that nobody could log in with them.
+pub fn is_acceptable(password: &str) -> bool {
+    LENGTH.contains(&password.chars().count()) && password.trim() == password
+}
+
+/// Hashes a password with a salt of its own.
+///
+/// # Errors
+/// The system has no random numbers, or no memory.
+pub fn hash(password: &str) -> Result<String, String> {
+    let mut salt = [0; 16];
+    getrandom::fill(&mut salt).map_err(|error| error.to_string())?;
+    let salt = SaltString::encode_b64(&salt).map_err(|error| error.to_string())?;
+    let hashed = Argon2::default().hash_password(password.as_bytes(), &salt);
+    hashed.map(|hash| hash.to_string()).map_err(|error| error.to_string())
+}
+
+fn verify(hash: &str, password: &str) -> bool {
+    PasswordHash::new(hash)
+        .is_ok_and(|hash| Argon2::default().verify_password(password.as_bytes(), &hash).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_stored_as_argon2id_with_a_salt_of_its_own() {
+        let [one, two] = [(); 2].map(|()| hash("correct horse").unwrap());
+        assert!(one.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{one}");
+        assert_ne!(one, two);
+        assert!(verify(&one, "correct horse") && verify(&two, "correct horse"));
+        for (hash, password) in
+            [(&*one, "correct horsE"), (&one, ""), ("", "correct horse"), ("$argon2id$", "x")]
+        {
+            assert!(!verify(hash, password), "{hash} {password}");
+        }
+        assert!(is_acceptable("密码密码密码密码") && !is_acceptable("1234567"));
+        assert!(!is_acceptable(&"x".repeat(129)) && !is_acceptable(" with a space"));
+    }
+}

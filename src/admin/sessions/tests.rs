@@ -1,0 +1,145 @@
+//! Sessions over a store in memory: tokens, their end, and the password that opens them.
+
+use super::*;
+use hearken_store::SqlStore;
+
+const PASSWORD: &str = "the password of the tests";
+
+fn admin_sessions(store: &Arc<SqlStore>, secret: &str) -> AdminSessions {
+    with_password(store, secret, PASSWORD)
+}
+
+fn with_password(store: &Arc<SqlStore>, secret: &str, password: &str) -> AdminSessions {
+    let lasts = (Duration::from_secs(900), Duration::from_secs(86_400));
+    let password = Secret::new(password);
+    let passwords = Passwords::new(password, Secret::default(), Arc::clone(store) as _);
+    AdminSessions::new(&Secret::new(secret), passwords, lasts, Arc::clone(store) as _)
+}
+
+/// Sessions of a server without a configured password.
+fn with_token(store: &Arc<SqlStore>, token: &str) -> AdminSessions {
+    let lasts = (Duration::from_secs(900), Duration::from_secs(86_400));
+    let store = Arc::clone(store);
+    let passwords = Passwords::new(Secret::default(), Secret::new(token), Arc::clone(&store) as _);
+    AdminSessions::new(&Secret::new("s"), passwords, lasts, store)
+}
+
+#[tokio::test]
+async fn a_chosen_password_takes_the_place_of_the_admin_token() {
+    let store = Arc::new(SqlStore::at("sqlite::memory:").unwrap());
+    let (one, other) = (with_token(&store, "token"), with_token(&store, "token"));
+    let first = one.log_in(USERNAME, "token", "x", at(0)).await.unwrap();
+    assert_eq!(one.passwords().credential().await.unwrap().name(), "none");
+    let chosen = one.choose_first("a good password", "x", at(1)).await.unwrap();
+    assert!(other.verify(&chosen.access_token, at(2)).await.is_ok(), "at every instance");
+    let over = other.verify(&first.access_token, at(2)).await;
+    assert!(matches!(over, Err(LoginError::Over)), "{over:?}");
+    let again = other.choose_first("of somebody else", "x", at(3)).await;
+    assert!(matches!(again, Err(LoginError::HasPassword)), "{again:?}");
+    for wrong in ["token", "", "a good passworD", &"x".repeat(1_000)] {
+        let told = other.log_in(USERNAME, wrong, "x", at(4)).await;
+        assert!(matches!(told, Err(LoginError::Wrong)), "{wrong}");
+    }
+    let second = other.log_in(USERNAME, "a good password", "x", at(5)).await.unwrap();
+    let told = other.change_password("token", "another password", "x", at(6)).await;
+    assert!(matches!(told, Err(LoginError::Wrong)), "{told:?}");
+    let third = other.change_password("a good password", "another password", "x", at(7)).await;
+    assert!(one.verify(&third.unwrap().access_token, at(8)).await.is_ok());
+    let over = one.verify(&second.access_token, at(8)).await;
+    assert!(matches!(over, Err(LoginError::Over)), "{over:?}");
+    assert!(one.log_in(USERNAME, "a good password", "x", at(9)).await.is_err());
+    let stored = serde_json::to_string(&store.settings().await.unwrap()).unwrap();
+    assert!(stored.contains("$argon2id$") && !stored.contains("another password"), "{stored}");
+    // What is configured comes first.
+    let configured = with_password(&store, "s", PASSWORD);
+    assert!(configured.log_in(USERNAME, "another password", "x", at(10)).await.is_err());
+    assert!(configured.log_in(USERNAME, PASSWORD, "x", at(10)).await.is_ok());
+    let told = configured.change_password(PASSWORD, "a third password", "x", at(11)).await;
+    assert!(matches!(told, Err(LoginError::Configured)), "{told:?}");
+}
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(1_790_000_000 + second).unwrap()
+}
+
+#[tokio::test]
+async fn tokens_are_good_for_their_time_and_purpose_only() {
+    let store = Arc::new(SqlStore::at("sqlite::memory:").unwrap());
+    let admin_sessions = admin_sessions(&store, "one secret");
+    for (name, password) in [("admin", "wrong"), ("root", PASSWORD), ("", "")] {
+        let told = admin_sessions.log_in(name, password, "x", at(0)).await;
+        assert!(matches!(told, Err(LoginError::Wrong)), "{name}");
+    }
+    let pair = admin_sessions.log_in(USERNAME, PASSWORD, "x", at(0)).await.unwrap();
+    assert_eq!((pair.token_type.as_str(), pair.expires_in), ("bearer", 900));
+    assert_eq!(admin_sessions.verify(&pair.access_token, at(899)).await.unwrap().who, "admin");
+    assert!(matches!(
+        admin_sessions.verify(&pair.access_token, at(900)).await,
+        Err(LoginError::Expired)
+    ));
+    assert!(matches!(
+        admin_sessions.verify(&pair.refresh_token, at(0)).await,
+        Err(LoginError::Token)
+    ));
+    let other = sessions_of_another(&store);
+    assert!(matches!(other.verify(&pair.access_token, at(0)).await, Err(LoginError::Token)));
+    // An unsigned token (algorithm `none`) must be refused.
+    let bare = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhZG1pbiJ9.";
+    for token in ["", "x", "a.b.c", bare, &format!("{}x", pair.access_token)] {
+        assert!(
+            matches!(admin_sessions.verify(token, at(0)).await, Err(LoginError::Token)),
+            "{token}"
+        );
+    }
+}
+
+fn sessions_of_another(store: &Arc<SqlStore>) -> AdminSessions {
+    admin_sessions(store, "another secret")
+}
+
+#[tokio::test]
+async fn a_refresh_token_is_good_once_and_a_second_use_ends_the_session() {
+    let store = Arc::new(SqlStore::at("sqlite::memory:").unwrap());
+    let (first, second) = (admin_sessions(&store, "s"), admin_sessions(&store, "s"));
+    let pair = first.log_in(USERNAME, PASSWORD, "x", at(0)).await.unwrap();
+    // A second instance of the server.
+    let next = second.refresh(&pair.refresh_token, "x", at(5)).await.unwrap();
+    assert!(first.verify(&next.access_token, at(6)).await.is_ok());
+    let again = first.refresh(&pair.refresh_token, "x", at(7)).await;
+    assert!(matches!(again, Err(LoginError::Over)));
+    let stolen = first.refresh(&next.refresh_token, "x", at(8)).await;
+    assert!(matches!(stolen, Err(LoginError::Over)), "the session is over for both");
+    let pair = first.log_in(USERNAME, PASSWORD, "x", at(9)).await.unwrap();
+    let administrator = first.verify(&pair.access_token, at(9)).await.unwrap();
+    first.log_out(&administrator, "x", at(10)).await.unwrap();
+    let out = first.refresh(&pair.refresh_token, "x", at(11)).await;
+    assert!(matches!(out, Err(LoginError::Over)));
+    let late = first.log_in(USERNAME, PASSWORD, "x", at(0)).await.unwrap();
+    let late = first.refresh(&late.refresh_token, "x", at(86_400)).await;
+    assert!(matches!(late, Err(LoginError::Expired)));
+    first.log_in(USERNAME, PASSWORD, "x", at(90_000)).await.unwrap();
+    assert_eq!(store.settings().await.unwrap().len(), 1, "those that are over are forgotten");
+}
+
+#[tokio::test]
+async fn tokens_end_with_their_session_and_with_the_password() {
+    let store = Arc::new(SqlStore::at("sqlite::memory:").unwrap());
+    let (one, other) = (admin_sessions(&store, "s"), admin_sessions(&store, "s"));
+    let pair = one.log_in(USERNAME, PASSWORD, "x", at(0)).await.unwrap();
+    let administrator = other.verify(&pair.access_token, at(1)).await.unwrap();
+    other.log_out(&administrator, "x", at(2)).await.unwrap();
+    let over = one.verify(&pair.access_token, at(3)).await;
+    assert!(matches!(over, Err(LoginError::Over)), "at once, at every instance: {over:?}");
+    let pair = one.log_in(USERNAME, PASSWORD, "x", at(4)).await.unwrap();
+    let changed = with_password(&store, "s", "another password of the tests");
+    let over = changed.verify(&pair.access_token, at(5)).await;
+    assert!(matches!(over, Err(LoginError::Over)), "{over:?}");
+    let over = changed.refresh(&pair.refresh_token, "x", at(6)).await;
+    assert!(matches!(over, Err(LoginError::Over)), "{over:?}");
+    changed.log_in(USERNAME, "another password of the tests", "x", at(7)).await.unwrap();
+    assert_eq!(store.settings().await.unwrap().len(), 1, "what cannot be used is not kept");
+    assert!(one.verify(&pair.access_token, at(8)).await.is_err(), "nor with the former one");
+    store.shut().await;
+    let failed = changed.verify(&pair.access_token, at(9)).await;
+    assert!(matches!(failed, Err(LoginError::Store(_))), "{failed:?}");
+}

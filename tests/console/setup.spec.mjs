@@ -1,0 +1,254 @@
+// The first run, changing the password, and the note where there is none. The API is a stand-in here, because a password that is
+// set for good would lock out the other tests. Not for what the server does with a code or a password.
+import { accessible, expect, test } from './support.mjs';
+
+const PAIR = { access_token: 'first', refresh_token: 'later', token_type: 'bearer', expires_in: 900 };
+const refusal = (status, message = 'refused') => ({ status, json: { error: { code: `HTTP_${status}`, message } } });
+const code = (page) => page.getByLabel('Code from the log of the server');
+const fresh = (page) => page.getByLabel('New password', { exact: true });
+const again = (page) => page.getByLabel('New password again');
+const submit = (page) => page.getByRole('button', { name: /^Set the password/ });
+const why = (page, field) => page.locator('.field', { has: field }).getByRole('alert');
+
+/** Stands in for the routes of the password. Returns what was sent; `server.state` and `server.answer` may be changed. */
+async function standIn(page, state) {
+  const server = { state, answer: { json: PAIR }, sent: [] };
+  for (const path of ['**/api/admin/setup', '**/api/admin/password']) {
+    await page.route(path, (route) => {
+      const request = route.request();
+      if (request.method() === 'GET') return route.fulfill({ json: { password: server.state } });
+      server.sent.push({ ...request.postDataJSON(), bearer: request.headers().authorization ?? null });
+      if (server.answer.json === PAIR) server.state = 'set';
+      return route.fulfill(server.answer);
+    });
+  }
+  return server;
+}
+
+/** Lets the tokens of the stand-in open everything. */
+async function openAll(page) {
+  await page.route('**/api/devices?limit=*', (route) => route.fulfill({ json: { devices: [], next: null } }));
+  await page.route('**/api/admin/config', (route) => route.fulfill({ json: { settings: {}, sources: {} } }));
+  await page.route('**/api/admin/metrics', (route) => route.fulfill({ json: { devices: 0, text_clients: 0, museum_sessions: 0 } }));
+  await page.route('**/api/admin/audit?*', (route) => route.fulfill({ json: { entries: [], next: null } }));
+  await page.route('**/api/admin/sessions?*', (route) => route.fulfill({ json: { sessions: [], total: 0, offset: 0, limit: 50 } }));
+}
+
+async function type(page, values) {
+  if (values.code !== undefined) await code(page).fill(values.code);
+  await fresh(page).fill(values.password ?? 'a good password');
+  await again(page).fill(values.again ?? values.password ?? 'a good password');
+}
+
+for (const [language, title] of [['en', 'Choose a password'], ['zh', '设置密码']]) {
+  for (const theme of ['light', 'dark']) {
+    test(`the first run, ${language}, ${theme}`, async ({ page, faults }) => {
+      await standIn(page, 'none');
+      await page.addInitScript(([tongue, colours]) => {
+        localStorage.setItem('hearken.language', tongue);
+        localStorage.setItem('hearken.theme', colours);
+      }, [language, theme]);
+      await page.setViewportSize({ width: 360, height: 740 });
+      await page.goto('/console/');
+      await expect(page.getByRole('heading', { name: title })).toBeVisible();
+      await expect(page).toHaveTitle(`${title} · Hearken`);
+      await accessible(page);
+      await page.locator('button.main').click();
+      await expect(page.getByRole('alert')).toHaveCount(3);
+      await accessible(page);
+      const [content, width] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
+      expect(content).toBeLessThanOrEqual(width);
+      expect(faults).toEqual([]);
+    });
+  }
+}
+
+test('a code and a password log in and lead to Home', async ({ page, faults }) => {
+  const server = await standIn(page, 'none');
+  await openAll(page);
+  await page.goto('/console/#/settings');
+  await type(page, { code: '4821 9035' });
+  await submit(page).click();
+  await expect(page.getByRole('heading', { name: 'Home', level: 1 })).toBeVisible();
+  await expect(page).toHaveURL(/#\/home$/);
+  expect(server.sent).toEqual([{ code: '4821-9035', password: 'a good password', bearer: null }]);
+  const kept = JSON.parse(await page.evaluate(() => sessionStorage.getItem('hearken.session')));
+  expect(kept.tokens).toMatchObject({ access: 'first', refresh: 'later' });
+  expect(kept.operator).toEqual({ kind: 'access' });
+  await expect(page.getByText('No password is chosen yet')).toHaveCount(0);
+  expect(faults).toEqual([]);
+});
+
+test('the code of the address is filled in and taken out of the address', async ({ page, faults }) => {
+  await standIn(page, 'none');
+  await page.goto('/console/#/setup?code=48219035');
+  await expect(code(page)).toHaveValue('4821-9035');
+  await expect(page).toHaveURL(/\/console\/#\/home$/);
+  // The same while the page is open already.
+  await page.evaluate(() => (location.hash = '#/setup?code=1111-2222'));
+  await expect(code(page)).toHaveValue('1111-2222');
+  await expect(page).toHaveURL(/\/console\/#\/home$/);
+  expect(faults).toEqual([]);
+});
+
+test('what is wrong is told at its field before anything is sent', async ({ page }) => {
+  const server = await standIn(page, 'none');
+  await page.goto('/console/');
+  await type(page, { code: '4821', password: 'short', again: 'other' });
+  await submit(page).click();
+  await expect(why(page, code(page))).toContainText('eight digits');
+  await expect(why(page, fresh(page))).toHaveText('Use 8 to 128 characters.');
+  await expect(why(page, again(page))).toContainText('differ');
+  await expect(code(page)).toBeFocused();
+  await expect(code(page)).toHaveAttribute('aria-invalid', 'true');
+  await code(page).fill('48219035');
+  await expect(why(page, code(page))).toHaveCount(0);
+  await submit(page).click();
+  await expect(fresh(page)).toBeFocused();
+  await type(page, { password: 'ends with a space ' });
+  await submit(page).click();
+  await expect(why(page, fresh(page))).toContainText('space');
+  expect(server.sent).toEqual([]);
+});
+
+test('what the server refuses is told at its field, or names the way on', async ({ page }) => {
+  const server = await standIn(page, 'none');
+  await page.goto('/console/');
+  await type(page, { code: '48219035' });
+  server.answer = refusal(401);
+  await submit(page).click();
+  await expect(why(page, code(page))).toContainText('start the server again');
+  await expect(code(page)).toBeFocused();
+  server.answer = refusal(429);
+  await submit(page).click();
+  await expect(why(page, code(page))).toContainText('too many tries');
+  server.answer = refusal(400, 'the password has 8 to 128 characters');
+  await submit(page).click();
+  await expect(why(page, fresh(page))).toHaveText('the password has 8 to 128 characters');
+  await expect(fresh(page)).toBeFocused();
+  server.answer = refusal(409);
+  await submit(page).click();
+  await expect(page.getByRole('alert')).toContainText('has a password already');
+  await accessible(page);
+  server.state = 'set';
+  await page.getByRole('button', { name: 'Log in with it' }).click();
+  await expect(page.getByLabel('Password, or admin token')).toBeFocused();
+  await expect(page.getByRole('button', { name: 'Choose a password instead' })).toHaveCount(0);
+});
+
+test('the passwords can be shown, and the admin token can log in instead', async ({ page }) => {
+  await standIn(page, 'none');
+  await page.goto('/console/');
+  for (const field of [fresh(page), again(page)]) await expect(field).toHaveAttribute('autocomplete', 'new-password');
+  await page.getByRole('button', { name: 'Show the passwords' }).click();
+  for (const field of [fresh(page), again(page)]) await expect(field).toHaveAttribute('type', 'text');
+  await page.getByRole('button', { name: 'Hide the passwords' }).click();
+  await expect(fresh(page)).toHaveAttribute('type', 'password');
+  await page.getByRole('button', { name: 'Log in with the admin token instead' }).click();
+  await expect(page.getByLabel('Password, or admin token')).toBeFocused();
+  await accessible(page);
+  await page.getByRole('button', { name: 'Choose a password instead' }).click();
+  await expect(code(page)).toBeFocused();
+});
+
+for (const [name, answer] of [
+  ['a password was chosen', { json: { password: 'set' } }],
+  ['the password is configured', { json: { password: 'configured' } }],
+  ['the server does not tell', refusal(403)],
+]) {
+  test(`the log-in is shown where ${name}`, async ({ page }) => {
+    await page.route('**/api/admin/setup', (route) => route.fulfill(answer));
+    await page.goto('/console/');
+    await expect(page.getByLabel('Password, or admin token')).toBeVisible();
+    await expect(page.getByRole('button', { name: 'Choose a password instead' })).toHaveCount(0);
+  });
+}
+
+test('a note on every screen leads to the card, until it is dismissed', async ({ page, open, faults }) => {
+  await standIn(page, 'none');
+  const note = page.getByRole('region', { name: 'No password' });
+  await open('devices');
+  await expect(note).toContainText('No password is chosen yet');
+  await accessible(page);
+  await note.getByRole('link', { name: 'Choose a password' }).click();
+  const card = page.getByRole('region', { name: 'Password of the administrator' });
+  await expect(card).toBeFocused();
+  await expect(card.getByLabel('Admin token')).toBeVisible();
+  await expect(card).toContainText('not chosen');
+  await accessible(page);
+  await note.getByRole('button', { name: 'Dismiss' }).click();
+  await expect(note).toHaveCount(0);
+  await expect(page.locator('main')).toBeFocused();
+  await page.reload();
+  await expect(card).toBeVisible();
+  await expect(note).toHaveCount(0);
+  expect(faults).toEqual([]);
+});
+
+test('the first password with the admin token takes the note away', async ({ page, open, faults }) => {
+  const server = await standIn(page, 'none');
+  await openAll(page);
+  await open('audit');
+  const { tokens } = JSON.parse(process.env.CONSOLE_KEPT);
+  await page.getByLabel('Admin token').fill('the token ');
+  await type(page, {});
+  await submit(page).click();
+  await expect(page.getByText('The password is changed.')).toBeVisible();
+  await expect(page.getByText('No password is chosen yet')).toHaveCount(0);
+  expect(server.sent).toEqual([{ current: 'the token', password: 'a good password', bearer: `Bearer ${tokens.access}` }]);
+  expect(faults).toEqual([]);
+});
+
+test('the password is changed, and the session goes on with the new tokens', async ({ page, open, faults }) => {
+  const server = await standIn(page, 'set');
+  await openAll(page);
+  const bearers = [];
+  page.on('request', (request) => {
+    if (request.url().includes('/api/admin/audit')) bearers.push(request.headers().authorization);
+  });
+  await page.setViewportSize({ width: 360, height: 740 });
+  await open('audit');
+  await page.getByRole('button', { name: 'Change the password' }).click();
+  await accessible(page);
+  await page.getByLabel('Password of now').fill('the old password');
+  await type(page, { again: 'another password' });
+  await submit(page).click();
+  await expect(why(page, again(page))).toContainText('differ');
+  await again(page).fill('a good password');
+  server.answer = refusal(401);
+  await submit(page).click();
+  await expect(why(page, page.getByLabel('Password of now'))).toContainText('not what logs in now');
+  await expect(page.getByLabel('Password of now')).toBeFocused();
+  await accessible(page);
+  const [content, width] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
+  expect(content).toBeLessThanOrEqual(width);
+  server.answer = { json: PAIR };
+  await submit(page).click();
+  await expect(page.getByText('The password is changed.')).toBeVisible();
+  await expect.poll(() => bearers.at(-1)).toBe('Bearer first');
+  expect(server.sent.at(-1)).toMatchObject({ current: 'the old password', password: 'a good password' });
+  const kept = JSON.parse(await page.evaluate(() => sessionStorage.getItem('hearken.session')));
+  expect(kept.tokens).toMatchObject({ access: 'first', refresh: 'later' });
+  expect(kept.operator.kind).toBe('token');
+  // The refusal that was wanted is the only fault.
+  expect(faults.filter((fault) => !fault.includes('401'))).toEqual([]);
+});
+
+test('a configured password is changed elsewhere', async ({ page, open }) => {
+  const server = await standIn(page, 'configured');
+  await openAll(page);
+  await open('audit');
+  const card = page.getByRole('region', { name: 'Password of the administrator' });
+  await expect(card).toContainText('config.toml');
+  await expect(card.getByRole('button')).toHaveCount(0);
+  await accessible(page);
+  // Where the server does not tell, its refusal does.
+  server.state = 'unknown';
+  await page.reload();
+  await card.getByRole('button', { name: 'Change the password' }).click();
+  await card.getByLabel('Password of now').fill('the old password');
+  await type(page, {});
+  server.answer = refusal(409);
+  await submit(page).click();
+  await expect(card).toContainText('config.toml');
+});

@@ -3,7 +3,7 @@
 import { expect, keep, operator, test } from './support.mjs';
 
 const folder = process.env.CONSOLE_PICTURES ?? '';
-const SCREENS = ['home', 'talk', 'live', 'history', 'devices', 'people', 'roles', 'tools', 'settings', 'conversations', 'audit'];
+const SCREENS = ['home', 'talk', 'live', 'history', 'devices', 'people', 'roles', 'services', 'tools', 'settings', 'conversations', 'audit'];
 const FORMS = [
   { name: 'light', theme: 'light', width: 1200, height: 760 },
   { name: 'dark', theme: 'dark', width: 1200, height: 760 },
@@ -48,6 +48,12 @@ async function tell(page) {
   await page.getByRole('heading', { name: 'Roles', level: 2 }).scrollIntoViewIfNeeded();
 }
 
+/** Tests all services, so that there are times to see. */
+async function measure(page) {
+  await page.getByRole('button', { name: 'Test all' }).click();
+  await expect(page.getByText(/^A spoken turn would take about/)).toBeVisible({ timeout: 60_000 });
+}
+
 for (const form of FORMS) {
   for (const screen of SCREENS) {
     test(`picture of ${screen}, ${form.name}`, async ({ page, open }) => {
@@ -56,6 +62,7 @@ for (const form of FORMS) {
       await expect(page.getByText(/^Loading/)).toHaveCount(0);
       if (screen === 'talk') await converse(page);
       if (screen === 'roles') await tell(page);
+      if (screen === 'services') await measure(page);
       if (screen === 'history') await page.locator('a.turn').first().click();
       await page.screenshot({ path: `${folder}/${screen}-${form.name}.jpg`, type: 'jpeg', quality: 72, animations: 'disabled' });
     });

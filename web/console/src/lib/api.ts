@@ -4,8 +4,8 @@ import { call, read, send, type Sent } from './http';
 import { session } from './session.svelte';
 import type {
   AdminMetrics, AgainAnswer, Audit, ChatMessages, ChatSessions, Device, Devices, DeviceTools, HistorySummary, KeptTurn,
-  KeptTurns, MuseumSessions, Ota, PasswordState, Person, PersonDetail, Ready, Role, RoleFields, Roles, RoleTrial, RoleVersion, Settings,
-  SourceReport, ToolResult, ToolServer, ToolServerSettings, Turn, Voice,
+  KeptTurns, MuseumSessions, Ota, PasswordState, Person, PersonDetail, Ready, Role, RoleFields, Roles, RoleTrial, RoleVersion, Service,
+  ServiceTest, Settings, SourceReport, ToolResult, ToolServer, ToolServerSettings, Turn, Voice,
 } from './types';
 
 const one = (base: string, id: string, rest = '') => `${base}/${encodeURIComponent(id)}${rest}`;
@@ -162,6 +162,10 @@ export const history = {
   again: (id: string, body: { system_prompt?: string; model?: string }) =>
     ofHistory<AgainAnswer>(one('', id, '/again'), { method: 'POST', body }),
 };
+
+/** Tests a service; the recogniser gets the recording, a WAV file in base64, or what the synthesiser speaks. */
+export const testService = (service: Service, recording?: string) =>
+  session.call<ServiceTest>('operator', '/api/services/test', { method: 'POST', body: { service, ...(recording ? { recording } : {}) } });
 
 /** Asks for the settings of a device, as firmware does when it boots. */
 export function boot(deviceId: string, clientId: string): Promise<Ota> {

@@ -27,6 +27,7 @@ export function remedyOf(error: unknown): Remedy {
   if (known) return known;
   if (error.status === 404) return 'NOT_FOUND';
   if (error.status === 400 || error.status === 422) return 'BAD_REQUEST';
+  if (error.status === 429) return 'BUSY';
   if (error.status === 503) return 'UNAVAILABLE';
   return 'INTERNAL_ERROR';
 }

@@ -4,7 +4,7 @@ import { keysNamed, refusalOf, remedyOf, ApiError } from './errors';
 import { ago, bytes, duration, metric } from './format';
 import { argumentsOf, FieldError, fieldsOf } from './schema';
 import { changesOf, typedOf } from './settings';
-import { base64, wavOf } from './wav';
+import { base64, bytesOf, lengthOf, wavOf } from './wav';
 
 describe('errors', () => {
   it('are read from both forms of refusals', () => {
@@ -17,6 +17,7 @@ describe('errors', () => {
     expect(remedyOf(new ApiError(404, 'SESSION_NOT_FOUND', ''))).toBe('NOT_FOUND');
     expect(remedyOf(new ApiError(400, 'INVALID_REQUEST', ''))).toBe('BAD_REQUEST');
     expect(remedyOf(new ApiError(409, 'NOT_CONNECTED', ''))).toBe('NOT_CONNECTED');
+    expect(remedyOf(new ApiError(429, 'HTTP_429', ''))).toBe('BUSY');
     expect(remedyOf(new Error('x'))).toBe('INTERNAL_ERROR');
   });
 
@@ -92,10 +93,18 @@ describe('WAV', () => {
     expect(file.length).toBe(50);
     expect(new TextDecoder('latin1').decode(file.subarray(0, 12))).toBe('RIFF*\0\0\0WAVE');
     expect([...file.subarray(44)]).toEqual([0, 0, 255, 127, 1, 128]);
-    expect(base64(bytesOf('hi'))).toBe('aGk=');
+    expect(base64(new TextEncoder().encode('hi'))).toBe('aGk=');
+    expect(bytesOf(base64(file))).toEqual(file);
+  });
+
+  it('tells its length, whatever stands before the sound or is unknown when it begins', () => {
+    const file = wavOf(new Float32Array(1_600), 16_000);
+    expect(lengthOf(file)).toBe(100);
+    const streamed = file.slice();
+    new DataView(streamed.buffer).setUint32(40, 0xffff_ffff, true);
+    expect(lengthOf(streamed)).toBe(100);
+    const listed = Uint8Array.from([...file.subarray(0, 36), ...new TextEncoder().encode('LIST\x03\0\0\0abc\0'), ...file.subarray(36)]);
+    expect(lengthOf(listed)).toBe(100);
+    expect([lengthOf(new Uint8Array(0)), lengthOf(file.subarray(0, 40))]).toEqual([0, 0]);
   });
 });
-
-function bytesOf(text: string): Uint8Array {
-  return new TextEncoder().encode(text);
-}

@@ -2,7 +2,8 @@
 import './code.svelte';
 
 export const SCREENS = [
-  'home', 'talk', 'live', 'history', 'devices', 'people', 'roles', 'tools', 'settings', 'conversations', 'audit',
+  'home', 'talk', 'live', 'history', 'devices', 'people', 'roles', 'services', 'tools', 'settings', 'conversations',
+  'audit',
 ] as const;
 export type Screen = (typeof SCREENS)[number];
 

@@ -182,11 +182,12 @@ async function passwordLogIn(password: string): Promise<Tokens | null> {
   return tokensOf(await read<Pair>(response));
 }
 
+const opensDevices = async (bearer: string | null) => (await send('/api/devices?limit=1', { bearer })).status !== 401;
+
 /** Returns the first of these credentials that opens the operator's routes. */
 async function operatorBy(tokens: Tokens | null, secret: string): Promise<Operator | null> {
-  const opens = async (bearer: string) => (await send('/api/devices?limit=1', { bearer })).status !== 401;
-  if (tokens && (await opens(tokens.access))) return { kind: 'access' };
-  return (await opens(secret)) ? { kind: 'token', token: secret } : null;
+  if (tokens && (await opensDevices(tokens.access))) return { kind: 'access' };
+  return (await opensDevices(secret)) ? { kind: 'token', token: secret } : null;
 }
 
 export const session = new Session();

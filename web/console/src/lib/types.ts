@@ -106,6 +106,13 @@ export interface Roles { roles: Role[]; languages: string[] }
 export interface RoleVersion { version: number; at: string; role: Role }
 export type RoleTrial = { text: string } & Partial<Pick<RoleFields, 'system_prompt' | 'model' | 'temperature' | 'max_tokens' | 'language'>>;
 
+/** The services of a spoken turn: synthesiser, recogniser, language model. */
+export type Service = 'tts' | 'asr' | 'llm';
+export interface ServiceTest {
+  service: Service; ok: boolean; first_ms: number | null; total_ms: number; text: string | null; audio: string | null;
+  error: string | null;
+}
+
 export interface Ota {
   websocket?: { url: string; token?: string; version?: number };
   firmware?: { version: string; url: string };

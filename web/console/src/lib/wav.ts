@@ -1,4 +1,4 @@
-// WAV files out of samples, and bytes as base64. Not for recording.
+// WAV files out of samples, their length, and bytes as base64. Not for recording.
 
 /** Makes a WAV file: 16 bit, mono. */
 export function wavOf(samples: Float32Array, rate: number): Uint8Array {
@@ -25,4 +25,23 @@ export function base64(bytes: Uint8Array): string {
   let text = '';
   for (let at = 0; at < bytes.length; at += 0x8000) text += String.fromCharCode(...bytes.subarray(at, at + 0x8000));
   return btoa(text);
+}
+
+export function bytesOf(base64: string): Uint8Array<ArrayBuffer> {
+  return Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0));
+}
+
+/** Returns the length of the sound of a WAV file in milliseconds; 0 if it is none. */
+export function lengthOf(file: Uint8Array): number {
+  const view = new DataView(file.buffer, file.byteOffset, file.byteLength);
+  let bytesPerSecond = 0;
+  for (let at = 12; at + 8 <= file.length; ) {
+    const size = view.getUint32(at + 4, true);
+    const name = String.fromCharCode(...file.subarray(at, at + 4));
+    if (name === 'fmt ' && at + 20 <= file.length) bytesPerSecond = view.getUint32(at + 16, true);
+    // A file that was written as it was spoken may not know its length.
+    if (name === 'data') return bytesPerSecond > 0 ? (Math.min(size, file.length - at - 8) / bytesPerSecond) * 1_000 : 0;
+    at += 8 + size + (size % 2);
+  }
+  return 0;
 }

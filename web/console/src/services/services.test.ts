@@ -1,0 +1,69 @@
+// Checks the estimate, where a failure sends a person, what a tab keeps, and the first steps.
+import { describe, expect, it } from 'vitest';
+import type { Service, ServiceTest } from '../lib/types';
+import { keysFor, outcomeOf, readOutcome, seconds } from './estimate';
+import { areShown, stepsOf } from './steps';
+
+const tested = (service: Service, first_ms: number | null, total_ms: number, ok = true): ServiceTest =>
+  ({ service, ok, first_ms, total_ms, text: null, audio: null, error: ok ? null : 'down' });
+
+describe('estimate', () => {
+  const tts = tested('tts', 150, 900);
+  const asr = tested('asr', 20, 400);
+  const llm = tested('llm', 700, 2_000);
+
+  it('sums the recognition, the first word and the first sound', () => {
+    expect(outcomeOf({ tts, asr, llm })).toEqual({ ms: 1_250, failed: [] });
+    expect(outcomeOf({ tts, asr: tested('asr', null, 400), llm: tested('llm', null, 2_000) })).toEqual({ ms: 2_550, failed: [] });
+  });
+
+  it('names what failed, in the order of the tests', () => {
+    expect(outcomeOf({ tts, asr: tested('asr', null, 5, false), llm })).toEqual({ ms: null, failed: ['asr'] });
+    expect(outcomeOf({ llm: tested('llm', null, 5, false), tts })).toEqual({ ms: null, failed: ['asr', 'llm'] });
+  });
+
+  it('is told in seconds, never as none', () => {
+    expect([1_250, 480, 3, 12_040].map(seconds)).toEqual(['1.3', '0.5', '0.1', '12.0']);
+  });
+
+  it('is read from what the tab keeps, unless that is something else', () => {
+    const outcome = { ms: null, failed: ['llm'] };
+    expect(readOutcome(JSON.stringify(outcome))).toEqual(outcome);
+    expect(readOutcome('{"ms":5,"failed":["other","tts"]}')).toEqual({ ms: 5, failed: ['tts'] });
+    for (const text of [null, '', '{', '5', '{"ms":"5","failed":[]}', '{"ms":5}']) expect(readOutcome(text)).toBeNull();
+  });
+});
+
+describe('a failure', () => {
+  it('sends to the keys that its kind is about', () => {
+    expect(keysFor('llm', 'openai-llm: not authorised')).toEqual(['llm.api_key']);
+    expect(keysFor('llm', 'openai-llm: not served: status 404')).toEqual(['llm.model', 'llm.base_url', 'llm.api_key']);
+    expect(keysFor('tts', 'listenai-tts: unavailable: connection refused')).toEqual(['tts.url']);
+    expect(keysFor('asr', 'no answer within 30 s')).toEqual(['asr.url']);
+    expect(keysFor('asr', 'something else')).toEqual(['asr.url', 'asr.model', 'asr.api_key']);
+  });
+
+  it('of the synthesiser at a test of the recogniser sends to the synthesiser', () => {
+    expect(keysFor('asr', 'the synthesiser has nothing to recognise: listenai-tts: unavailable')).toEqual(['tts.url']);
+  });
+});
+
+describe('first steps', () => {
+  const fresh = { dismissed: false, tested: false, testedHere: false, devices: 0 };
+
+  it('are shown until a device was seen, a test was made before, or they were dismissed', () => {
+    expect(areShown(fresh)).toBe(true);
+    expect(areShown({ ...fresh, tested: true, testedHere: true })).toBe(true);
+    expect(areShown({ ...fresh, tested: true })).toBe(false);
+    expect(areShown({ ...fresh, devices: 1 })).toBe(false);
+    expect(areShown({ ...fresh, devices: null })).toBe(false);
+    expect(areShown({ ...fresh, dismissed: true })).toBe(false);
+  });
+
+  it('are done where the page can tell', () => {
+    const done = (...of: Parameters<typeof stepsOf>) => stepsOf(...of).map(({ step, done }) => `${step} ${done}`);
+    expect(done(null, true, true)).toEqual(['test false', 'talk null', 'board null', 'password false']);
+    expect(done({ ms: null, failed: ['llm'] }, true, false)).toEqual(['test false', 'talk null', 'board null', 'password true']);
+    expect(done({ ms: 900, failed: [] }, false, false)).toEqual(['test true', 'talk null', 'board null']);
+  });
+});

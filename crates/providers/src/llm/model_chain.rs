@@ -82,7 +82,7 @@ pub fn llm(settings: &LlmSettings) -> Result<Arc<dyn Llm>, SettingError> {
     llm_for(settings, &ChainOptions::unshared())
 }
 
-/// Builds the language models of the settings, and others that prompts ask for by name; see [`chain`].
+/// Builds the language models of the settings, and others that prompts ask for by name.
 ///
 /// # Errors
 /// A setting cannot be used. Names its key, its value and the accepted values.

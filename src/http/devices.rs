@@ -350,14 +350,19 @@ pub(super) async fn forget(
     history: web::Data<History>,
 ) -> Answer {
     let id = id_of(&id);
-    if !access.store.forget(&id, wall_clock::dates().latest).await.map_err(|e| store_failed(&e))? {
+    let forgotten = access.store.forget(&id, wall_clock::dates().latest).await;
+    let was_known = forgotten.map_err(|e| store_failed(&e))?;
+    if was_known {
+        api.registry.forget(&id);
+        tracing::info!(device = %id, "deleted a device");
+        disconnect(&cluster, &device_endpoint, &id).await?;
+    }
+    // Also of one that is not known: the store may have failed here before.
+    let said = HistoryPart::Client(id.to_string());
+    let turns = history.delete(&said).await.map_err(|e| store_failed(&e))?;
+    if !was_known && turns == 0 {
         return Err(no_such_device());
     }
-    api.registry.forget(&id);
-    tracing::info!(device = %id, "deleted a device");
-    disconnect(&cluster, &device_endpoint, &id).await?;
-    let said = HistoryPart::Client(id.to_string());
-    history.delete(&said).await.map_err(|e| store_failed(&e))?;
     Ok(HttpResponse::NoContent().finish())
 }
 

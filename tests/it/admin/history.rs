@@ -140,6 +140,15 @@ async fn a_turn_is_heard_again_where_sound_is_kept() {
     let report = report.header("Device-Id", device).header("Client-Id", "a-board").json(&json!({}));
     assert_eq!(report.send().await.unwrap().status().as_u16(), 200);
     let path = format!("/api/devices/{device}");
+    let delete =
+        async || ask(&admin.server, Method::DELETE, &path, &admin.token, Value::Null).await.0;
+    assert_eq!(delete().await, 204);
+    kept(&admin, "", 0).await;
+    assert_eq!(delete().await, 404);
+    // Of a device that never asked for its settings, only its turns are known.
+    spoken_words(&admin, 1).await;
+    let turn = kept(&admin, "", 1).await.remove(0);
+    let path = format!("/api/devices/{}", turn["client"].as_str().unwrap());
     let (status, _) = ask(&admin.server, Method::DELETE, &path, &admin.token, Value::Null).await;
     assert_eq!(status, 204);
     kept(&admin, "", 0).await;

@@ -12,8 +12,10 @@ use hearken_actors::audio::voice_detector::SAMPLE_RATE_HZ;
 use hearken_actors::dialogue::phrases::Language;
 use hearken_actors::ports::{Asr, Line, ProviderError, Tts, UtteranceSpec};
 use hearken_actors::role::RoleSettings;
+use serde::{Deserialize, Serialize};
 use tokio::sync::{Semaphore, TryAcquireError};
 use tokio::time::{Instant, timeout};
+use utoipa::ToSchema;
 
 use crate::history::trial::{TrialError, Trials};
 
@@ -25,13 +27,14 @@ const LONGEST: Duration = Duration::from_secs(30);
 const PIECE: Duration = Duration::from_millis(60);
 
 /// A service of a spoken turn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Service {
-    /// The synthesiser.
+    /// The synthesiser: it speaks a sentence.
     Tts,
-    /// The recogniser.
+    /// The recogniser: it hears one.
     Asr,
-    /// The language model.
+    /// The language model: it answers a question.
     Llm,
 }
 

@@ -88,7 +88,7 @@ impl Passwords {
         self.work(move || verify(hash.expose(), &password)).await.unwrap_or(false)
     }
 
-    /// Stores a password, in place of the one that was chosen before.
+    /// Stores a password, in place of the one that was chosen before. Returns it as a credential.
     ///
     /// # Errors
     /// The store failed.
@@ -96,12 +96,14 @@ impl Passwords {
         &self,
         password: &str,
         entry: &AuditEntry,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Credential, StoreError> {
         let password = password.to_owned();
         let hashed = self.work(move || hash(&password)).await.and_then(Result::ok);
         let failed = || StoreError::because(StoreErrorKind::Unusable, "a password was not hashed");
         let hash = hashed.ok_or_else(failed)?;
-        self.store.change(&[(HASH.to_owned(), Some(Value::String(hash)))], entry).await
+        let kept = Some(Value::String(hash.clone()));
+        self.store.change(&[(HASH.to_owned(), kept)], entry).await?;
+        Ok(Credential::Chosen(Secret::new(hash)))
     }
 
     /// Does long work in a thread that serves nobody else.

@@ -243,8 +243,7 @@ impl AdminSessions {
         now: Timestamp,
     ) -> Result<TokenPair, LoginError> {
         let told = entry(USERNAME, "password changed", from, now);
-        self.passwords.choose(password, &told).await?;
-        let credential = self.passwords.credential().await?;
+        let credential = self.passwords.choose(password, &told).await?;
         self.open(&credential, from, now).await
     }
 

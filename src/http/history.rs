@@ -1,12 +1,11 @@
 //! REST API of what is kept of conversations: searching, listening, exporting and deleting. Not for keeping it.
 
-use std::time::Duration;
-
 use actix_web::http::header::{CONTENT_DISPOSITION, ContentType};
 use actix_web::{HttpRequest, HttpResponse, web};
 use bytes::Bytes;
 use futures_util::stream::unfold;
 use hearken_actors::role::RoleSettings;
+use hearken_actors::settings::ms::in_ms;
 use hearken_proto::fault::Fault;
 use hearken_store::{HistoryFilter, HistoryPart, Side, SoundPlace, StoredTurn};
 use serde::{Deserialize, Serialize};
@@ -290,11 +289,10 @@ pub(super) struct TrialAnswered {
 
 impl TrialAnswered {
     pub(super) fn new(done: TrialAnswer, model: String) -> Self {
-        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         Self {
             answer: done.text,
-            first_word_ms: done.first_word.map(ms),
-            total_ms: ms(done.total),
+            first_word_ms: done.first_word.map(in_ms),
+            total_ms: in_ms(done.total),
             model: Some(model).filter(|model| !model.is_empty()),
             earlier_turns: done.earlier,
         }

@@ -1,10 +1,9 @@
 //! REST API of tests of the services of a turn. Not for the tests themselves, nor for the states of services.
 
-use std::time::Duration;
-
 use actix_web::{HttpResponse, web};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use hearken_actors::settings::ms::in_ms;
 use hearken_proto::fault::Fault;
 use hearken_proto::json;
 use serde::{Deserialize, Serialize};
@@ -24,27 +23,15 @@ const MAX_BYTES: usize = 9 << 20;
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Test {
-    service: Name,
+    service: Service,
     /// For the recogniser: a WAV file in base64, 16-bit PCM, at most 30 s. Without it, what the synthesiser speaks.
     recording: Option<String>,
-}
-
-/// Name of a service.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-enum Name {
-    /// The synthesiser speaks a sentence.
-    Tts,
-    /// The recogniser hears one.
-    Asr,
-    /// The model answers a question.
-    Llm,
 }
 
 /// What a test has found.
 #[derive(Serialize, ToSchema)]
 struct Tested {
-    service: Name,
+    service: Service,
     ok: bool,
     /// Time to the first sound or word.
     first_ms: Option<u64>,
@@ -59,17 +46,13 @@ struct Tested {
 }
 
 /// Reads a request: the service, and the sound of its recording at 16 kHz.
-fn read(body: &[u8]) -> Result<(Name, Option<Vec<i16>>), String> {
+fn read(body: &[u8]) -> Result<(Service, Option<Vec<i16>>), String> {
     let asked = json::read::<Test>(body).map_err(|error| error.about("the body"))?;
     let Some(recording) = asked.recording else { return Ok((asked.service, None)) };
     let unusable = |about: &str| format!("`recording` cannot be used: {about}");
     let file = STANDARD.decode(recording.trim_ascii()).map_err(|_| unusable("it is no base64"))?;
     let sound = wav::read(&file).map_err(|error| unusable(&error.to_string()))?;
     Ok((asked.service, Some(sound)))
-}
-
-fn ms(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn encoded(sound: &Sound) -> String {
@@ -88,35 +71,22 @@ pub(super) async fn test(
     let bytes = body(payload, MAX_BYTES).await?;
     let read = web::block(move || read(&bytes)).await;
     let read = read.map_err(|_| refusal(Fault::GoingAway, "the server is stopping"))?;
-    let (name, recording) = read.map_err(|about| refusal(Fault::BadRequest, &about))?;
-    let service = match name {
-        Name::Tts => Service::Tts,
-        Name::Asr => Service::Asr,
-        Name::Llm => Service::Llm,
-    };
+    let (service, recording) = read.map_err(|about| refusal(Fault::BadRequest, &about))?;
     let tested = tests.run(service, recording).await;
     let tested =
         tested.map_err(|_| refusal(Fault::Busy, "another test runs: wait until it has ended"))?;
-    let total_ms = ms(tested.total);
-    let shown = match tested.outcome {
-        Ok(found) => Tested {
-            service: name,
-            ok: true,
-            first_ms: found.first.map(ms),
-            total_ms,
-            text: Some(found.text),
-            audio: found.sound.as_ref().map(encoded),
-            error: None,
-        },
-        Err(error) => Tested {
-            service: name,
-            ok: false,
-            first_ms: None,
-            total_ms,
-            text: None,
-            audio: None,
-            error: Some(error),
-        },
+    let total_ms = in_ms(tested.total);
+    let (found, error) = match tested.outcome {
+        Ok(found) => (Some(found), None),
+        Err(error) => (None, Some(error)),
     };
-    Ok(HttpResponse::Ok().json(shown))
+    Ok(HttpResponse::Ok().json(Tested {
+        service,
+        ok: error.is_none(),
+        first_ms: found.as_ref().and_then(|found| found.first).map(in_ms),
+        total_ms,
+        audio: found.as_ref().and_then(|found| found.sound.as_ref()).map(encoded),
+        text: found.map(|found| found.text),
+        error,
+    }))
 }

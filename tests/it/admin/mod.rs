@@ -69,7 +69,12 @@ async fn ask(
     token: &str,
     body: Value,
 ) -> (u16, Value) {
-    let mut asked = Client::new().request(method, server.http_url(path));
+    ask_at(server.http_url(path), method, token, body).await
+}
+
+/// The same of any server.
+async fn ask_at(url: String, method: Method, token: &str, body: Value) -> (u16, Value) {
+    let mut asked = Client::new().request(method, url);
     if !token.is_empty() {
         asked = asked.bearer_auth(token);
     }

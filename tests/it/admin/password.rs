@@ -4,12 +4,12 @@
 use std::process::Stdio;
 
 use hearken_test_support::eventually;
-use reqwest::{Client, Method};
+use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
-use super::{Admin, PASSWORD};
+use super::{Admin, PASSWORD, ask_at};
 use crate::support::app::Vendors;
 use crate::support::process::{ServerProcess, program};
 
@@ -23,15 +23,7 @@ async fn ask(
     token: &str,
     body: Value,
 ) -> (u16, Value) {
-    let mut asked = Client::new().request(method, server.http_url(path));
-    if !token.is_empty() {
-        asked = asked.bearer_auth(token);
-    }
-    if !body.is_null() {
-        asked = asked.json(&body);
-    }
-    let answer = asked.send().await.unwrap();
-    (answer.status().as_u16(), answer.json().await.unwrap_or_default())
+    ask_at(server.http_url(path), method, token, body).await
 }
 
 /// The code in the log behind this place.

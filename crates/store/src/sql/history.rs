@@ -162,13 +162,6 @@ async fn delete(work: &mut StoreTransaction, part: &HistoryPart) -> Result<u64, 
 }
 
 impl SqlStore {
-    /// Begins a transaction that overwrites what it deletes, and what it moves: an insertion moves rows, too.
-    async fn begin_overwriting(&self) -> Result<StoreTransaction, StoreError> {
-        let mut work = self.begin().await?;
-        work.overwrite(self.dialect()).await?;
-        Ok(work)
-    }
-
     /// Deletes what was said in a session that is gone. A full disk, on which nothing can be overwritten, keeps it until it
     /// is too old.
     pub(super) async fn delete_history_of(&self, client: &str) -> Result<(), StoreError> {

@@ -211,6 +211,14 @@ impl SqlStore {
         self.begin_writing().await
     }
 
+    /// Begins a transaction that writes, and overwrites what it deletes and what it moves: an
+    /// insertion moves rows, too.
+    async fn begin_overwriting(&self) -> Result<StoreTransaction, StoreError> {
+        let mut work = self.begin().await?;
+        work.overwrite(self.dialect).await?;
+        Ok(work)
+    }
+
     /// Returns the pool and the permit for one writing statement.
     async fn writer(&self) -> Result<Writer<'_>, StoreError> {
         Ok(Writer { pool: self.pool().await?, _permit: self.permit().await })

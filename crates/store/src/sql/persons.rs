@@ -68,7 +68,7 @@ impl PersonStore for SqlStore {
     async fn rename_person(&self, id: &PersonId, name: &str) -> Result<PersonOutcome, BoxError> {
         in_time_for_ports(async {
             let (id, name) = (text(&id.0), text(name));
-            let mut work = self.begin_with_persons(true).await?;
+            let mut work = self.begin_with_persons().await?;
             let others = sqlx::query_scalar::<_, i64>(
                 "SELECT COUNT(*) FROM persons WHERE name = $2 AND person_id <> $1",
             )
@@ -157,7 +157,7 @@ impl PersonStore for SqlStore {
 
     async fn delete_person(&self, id: &PersonId) -> Result<bool, BoxError> {
         in_time_for_ports(async {
-            let mut work = self.begin_with_persons(false).await?;
+            let mut work = self.begin_overwriting().await?;
             // With their voices and memories, which refer to them.
             let deleted = sqlx::query("DELETE FROM persons WHERE person_id = $1")
                 .bind(text(&id.0))
@@ -211,7 +211,7 @@ impl SqlStore {
 
     async fn insert_person(&self, person: &Person) -> Result<PersonOutcome, StoreError> {
         let (id, name) = (text(&person.id.0), text(&person.name));
-        let mut work = self.begin_with_persons(true).await?;
+        let mut work = self.begin_with_persons().await?;
         let known = sqlx::query(
             "SELECT COUNT(*) AS persons, COUNT(CASE WHEN name = $1 THEN 1 END) AS same \
              FROM persons",
@@ -251,13 +251,10 @@ impl SqlStore {
         Ok(PersonOutcome::Done)
     }
 
-    /// Begins a transaction that overwrites what it deletes. If it is alone, nobody else adds or
-    /// renames a person until it ends.
-    async fn begin_with_persons(&self, alone: bool) -> Result<StoreTransaction, StoreError> {
-        let mut work = match alone {
-            true => self.begin_alone(["persons"].into_iter()).await?,
-            false => self.begin().await?,
-        };
+    /// Begins a transaction that overwrites what it deletes. Nobody else adds or renames a person
+    /// until it ends.
+    async fn begin_with_persons(&self) -> Result<StoreTransaction, StoreError> {
+        let mut work = self.begin_alone(["persons"].into_iter()).await?;
         work.overwrite(self.dialect()).await?;
         Ok(work)
     }
@@ -265,7 +262,7 @@ impl SqlStore {
     /// Begins a transaction that overwrites what it deletes, and keeps others from changing or
     /// deleting a person until it ends. Returns none if there is no such person.
     async fn begin_with_person(&self, id: &str) -> Result<Option<StoreTransaction>, StoreError> {
-        let mut work = self.begin_with_persons(false).await?;
+        let mut work = self.begin_overwriting().await?;
         let sql = match self.dialect() {
             Dialect::Sqlite => "SELECT name FROM persons WHERE person_id = $1",
             Dialect::Postgres => "SELECT name FROM persons WHERE person_id = $1 FOR NO KEY UPDATE",

@@ -28,6 +28,7 @@ use hearken_actors::settings::PipelineSettings;
 use hearken_actors::slots::Slots;
 use hearken_actors::tasks::Tasks;
 use hearken_actors::turn_trace::TurnJournal;
+use hearken_actors::usage::UsageMeter;
 use hearken_base::priority::lower_priority;
 use hearken_cluster::Cluster;
 use hearken_engines::supervise::{Engine, EngineStates, Supervisor};
@@ -61,6 +62,7 @@ use crate::liveness::Liveness;
 use crate::service_tests::ServiceTests;
 use crate::tls::Certificate;
 use crate::trace_export::TraceExporter;
+use crate::usage::DailyUsage;
 use crate::{self_signed, telemetry};
 
 /// Maximum number of concurrent requests with side effects.
@@ -85,7 +87,7 @@ pub struct Running {
     tasks: Tasks,
     /// Background tasks, aborted when serving ends.
     background: Vec<tokio::task::JoinHandle<()>>,
-    history: History,
+    records: Records,
     store: Arc<dyn DeviceStore>,
     chats: ChatService,
     tools: Sources,
@@ -102,8 +104,15 @@ struct Shared<'a> {
     tasks: &'a Tasks,
     process: &'a CancellationToken,
     people: People,
+    records: Records,
+}
+
+/// What is known of turns beyond them.
+#[derive(Clone)]
+struct Records {
     turn_journal: TurnJournal,
     history: History,
+    usage: DailyUsage,
 }
 
 /// Frontends other than devices, built whether they are enabled or not: settings can be changed
@@ -139,15 +148,12 @@ pub fn start(
     let dependencies = Dependencies::new(&ports, Arc::clone(&store) as _);
     let warm_up = WarmUp::new(config, tts, &ports, &tooling.sources);
     let pool = AudioPool::new(threads(config).1, lower_priority);
-    let turn_journal = TurnJournal::new(config.journal.clone());
-    let history =
-        History::new(Arc::clone(&store) as _, config.history.clone(), turn_journal.clone());
-    let traces = TraceExporter::new(&config.traces, &turn_journal)?;
+    let records = records(config, &store, &cluster);
+    let traces = TraceExporter::new(&config.traces, &records.turn_journal)?;
     let speech = (Arc::clone(&ports.asr), Arc::clone(&ports.tts));
     let (models, tooling, cluster, tasks) = (&models, &tooling, &cluster, &tasks);
     let process = &process;
-    let shared =
-        Shared { config, models, tooling, cluster, tasks, process, people, turn_journal, history };
+    let shared = Shared { config, models, tooling, cluster, tasks, process, people, records };
     let devices = build_devices(&shared, ports, pool.clone(), Arc::clone(&store) as _)?;
     join_cluster(cluster, &devices, &tooling.sources);
     let services = build_services(&shared, &store, &devices, speech)?;
@@ -157,12 +163,14 @@ pub fn start(
     let govern = devices.pipeline.admission().clone().govern(cpu_time, move || pool.busy());
     let mut background = background::spawn_periodic(config, &services, certificate.as_ref());
     background.push(background::follow_tool_servers(tooling.registry.clone(), cluster.is_shared()));
+    let warm = warm_up.is_done();
     background.push(warm_up.spawn(states.clone(), process.clone()));
     background.extend([tokio::spawn(telemetry::maintain(metrics.clone())), tokio::spawn(govern)]);
-    background.extend(background::keep_history(&shared.history, process));
+    background.extend(background::keep_records(&shared.records, process));
     background.extend(traces.map(|traces| tokio::spawn(traces.run(process.clone()))));
     let slots = [&devices.connection_slots, &services.clients.connection_slots].map(Slots::clone);
     let dependencies = dependencies.with_state_server(chats.state.clone());
+    let dependencies = dependencies.with_warm_up(warm);
     let health = Health::new(states, metrics, cluster.clone(), dependencies, process.clone());
     let frontends = frontends(&shared, devices, services, health);
     exposure::log_exposure(config);
@@ -175,7 +183,7 @@ pub fn start(
         connection_slots: slots,
         tasks: tasks.clone(),
         background,
-        history: shared.history.clone(),
+        records: shared.records.clone(),
         store,
         chats,
         tools: tooling.sources.clone(),
@@ -231,7 +239,8 @@ fn changing(
         gateway_idle: clients.service.sessions.idle().clone(),
         chat: chats.service.settings.clone(),
         museum: Arc::clone(&museum.museum),
-        history: shared.history.clone(),
+        history: shared.records.history.clone(),
+        usage: shared.records.usage.meter().clone(),
         devices: device_endpoint.pipeline.device_registry().clone(),
         text_slots: clients.connection_slots.clone(),
     }
@@ -261,6 +270,19 @@ fn certificate_files(config: &Config) -> anyhow::Result<TlsConfig> {
 fn people(config: &Config, store: &Arc<SqlStore>) -> anyhow::Result<People> {
     let embedder = engines::speaker_embedder(config)?;
     Ok(People::new(Arc::clone(store) as _, embedder, config.speakers.clone()))
+}
+
+/// Creates the journal of turns, their history, and the count of what they use.
+fn records(config: &Config, store: &Arc<SqlStore>, cluster: &Cluster) -> Records {
+    let turn_journal = TurnJournal::new(config.journal.clone());
+    let history =
+        History::new(Arc::clone(store) as _, config.history.clone(), turn_journal.clone());
+    let zone = config.time_zone();
+    let today = move || Timestamp::now().to_zoned(zone.clone()).date();
+    let meter = UsageMeter::new(config.usage.clone(), today);
+    turn_journal.count_with(meter.clone());
+    let usage = DailyUsage::new(meter, Arc::clone(store) as _, cluster.is_shared());
+    Records { turn_journal, history, usage }
 }
 
 /// Builds the ports of conversations.
@@ -381,9 +403,15 @@ impl Running {
         let (handle, process) = (self.server.handle(), self.tasks.process().clone());
         let ending = end(handle, self.connection_slots, self.tasks);
         let (served, ()) = tokio::join!(self.server, ending);
-        let rest = self.history.store_rest(&process);
+        let rest = self.records.history.store_rest(&process);
         if tokio::time::timeout(STORE_CLOSES, rest).await.is_err() {
             tracing::warn!("the history did not store the last turns in time");
+        }
+        if !matches!(
+            tokio::time::timeout(STORE_CLOSES, self.records.usage.save()).await,
+            Ok(Ok(()))
+        ) {
+            tracing::warn!("what was used in the last seconds was not stored");
         }
         self.background.iter().for_each(tokio::task::JoinHandle::abort);
         tokio::join!(self.supervisor.stop(), self.tools.stop(), self.cluster.stop());

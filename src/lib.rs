@@ -22,3 +22,4 @@ pub mod telemetry;
 pub mod tls;
 pub mod trace_export;
 pub mod turn_json;
+pub mod usage;

@@ -34,6 +34,7 @@ pub mod turn_detection;
 pub mod turn_factory;
 pub mod turn_trace;
 pub mod unfinished;
+pub mod usage;
 pub mod utterance_channel;
 pub mod wall_clock;
 pub mod ws_link;

@@ -1,6 +1,7 @@
 //! Role of a voice assistant: how it answers, sounds and behaves, where that differs from the configuration. Not for who has
 //! which role.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use hearken_proto::gateway::MAX_SYSTEM_PROMPT_CHARS;
@@ -8,19 +9,39 @@ use serde::{Deserialize, Serialize};
 
 use crate::dialogue::ReplyLanguage;
 use crate::turn_trace::Keep;
+use crate::usage::DailyLimits;
 
 /// Most characters of the name of a model, a voice or a source.
 pub const MAX_NAME_CHARS: usize = 200;
 /// Longest answer that can be allowed, in tokens.
 pub const MAX_TOKENS: u32 = 100_000;
+/// Highest limit of the cost of a day, in units of the currency.
+const MAX_DAILY_COST: f64 = 1e9;
 /// Most sources that a role switches off.
 pub const MAX_TOOLS_OFF: usize = 100;
 
 /// Lookup of a role by its id; must not wait.
-pub type RoleLookup = Arc<dyn Fn(&str) -> Option<Arc<RoleSettings>> + Send + Sync>;
+pub type RoleLookup = Arc<dyn Fn(&str) -> Option<Arc<AssignedRole>> + Send + Sync>;
 
 /// Lookup of the role of a device as it is now; must not wait.
-pub type CurrentRole = Arc<dyn Fn() -> Option<Arc<RoleSettings>> + Send + Sync>;
+pub type CurrentRole = Arc<dyn Fn() -> Option<Arc<AssignedRole>> + Send + Sync>;
+
+/// Role as somebody has it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct AssignedRole {
+    /// Id of the role; empty for one that is only tried.
+    pub role_id: String,
+    /// Its settings.
+    pub settings: RoleSettings,
+}
+
+impl Deref for AssignedRole {
+    type Target = RoleSettings;
+
+    fn deref(&self) -> &RoleSettings {
+        &self.settings
+    }
+}
 
 /// What voice does while an answer is played.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,6 +77,12 @@ pub struct RoleSettings {
     pub memory: bool,
     /// How much is kept of its conversations.
     pub history: Option<Keep>,
+    /// Tokens that all who have it may use in a day, together; 0 for nothing at all.
+    pub daily_tokens: Option<u64>,
+    /// Seconds of speech, heard and said, that they may use in a day.
+    pub daily_seconds: Option<u64>,
+    /// Cost that they may cause in a day.
+    pub daily_cost: Option<f64>,
 }
 
 impl Default for RoleSettings {
@@ -71,6 +98,9 @@ impl Default for RoleSettings {
             interruption: None,
             memory: true,
             history: None,
+            daily_tokens: None,
+            daily_seconds: None,
+            daily_cost: None,
         }
     }
 }
@@ -104,7 +134,16 @@ impl RoleSettings {
         if self.max_tokens.is_some_and(|most| !(1..=MAX_TOKENS).contains(&most)) {
             return Err(format!("`max_tokens` is a whole number from 1 to {MAX_TOKENS}"));
         }
+        if self.daily_cost.is_some_and(|most| !(0.0..=MAX_DAILY_COST).contains(&most)) {
+            return Err(format!("`daily_cost` is a number from 0 to {MAX_DAILY_COST}"));
+        }
         Ok(())
+    }
+
+    /// Returns what all who have it may use in a day.
+    pub fn limits(&self) -> DailyLimits {
+        let Self { daily_tokens: tokens, daily_seconds: seconds, daily_cost: cost, .. } = *self;
+        DailyLimits { tokens, seconds, cost }
     }
 
     /// Reports whether it does not have this source of tools.
@@ -128,7 +167,7 @@ mod tests {
         };
         assert_eq!(with(|_| ()), Ok(()));
         assert_eq!(with(|role| role.system_prompt = "说".repeat(8_000)), Ok(()));
-        let wrong: [(&str, Change); 8] = [
+        let wrong: [(&str, Change); 9] = [
             ("system_prompt", |role| role.system_prompt = "x".repeat(8_001)),
             ("model", |role| role.model = "x".repeat(201)),
             ("voice", |role| role.voice = "a\nb".into()),
@@ -137,6 +176,7 @@ mod tests {
             ("temperature", |role| role.temperature = Some(1.01)),
             ("temperature", |role| role.temperature = Some(f64::NAN)),
             ("max_tokens", |role| role.max_tokens = Some(0)),
+            ("daily_cost", |role| role.daily_cost = Some(-0.1)),
         ];
         for (field, change) in wrong {
             let told = with(change).unwrap_err();

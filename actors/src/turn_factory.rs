@@ -8,7 +8,8 @@ use hearken_proto::ids::TurnId;
 use tokio_util::sync::CancellationToken;
 
 use crate::dialogue::Turn;
-use crate::turn_trace::{ClientKind, Keep, TurnJournal};
+use crate::role::CurrentRole;
+use crate::turn_trace::{ClientKind, TurnJournal};
 
 /// Factory of a connection's turns. Clones share the count.
 #[derive(Clone)]
@@ -26,11 +27,8 @@ struct Traces {
     journal: TurnJournal,
     kind: ClientKind,
     client: Arc<str>,
-    keep: KeepLookup,
+    role: CurrentRole,
 }
-
-/// Lookup of how much is kept of the client's turns, where that differs from the configuration.
-pub type KeepLookup = Arc<dyn Fn() -> Option<Keep> + Send + Sync>;
 
 impl TurnFactory {
     /// Creates the factory of a connection, which ends when the token of the process is cancelled.
@@ -47,15 +45,15 @@ impl TurnFactory {
     /// Returns the factory with a journal of its turns, as those of this client.
     #[must_use]
     pub fn traced(self, journal: &TurnJournal, kind: ClientKind, client: &str) -> Self {
-        let (journal, keep) = (journal.clone(), Arc::new(|| None));
-        let traces = Traces { journal, kind, client: client.into(), keep };
+        let (journal, role) = (journal.clone(), Arc::new(|| None));
+        let traces = Traces { journal, kind, client: client.into(), role };
         Self { traces: Some(traces), ..self }
     }
 
-    /// Returns the factory of a client of whose turns so much is kept.
+    /// Returns the factory of a client that has this role.
     #[must_use]
-    pub fn kept(self, keep: KeepLookup) -> Self {
-        Self { traces: self.traces.map(|traces| Traces { keep, ..traces }), ..self }
+    pub fn in_role(self, role: CurrentRole) -> Self {
+        Self { traces: self.traces.map(|traces| Traces { role, ..traces }), ..self }
     }
 
     /// Returns the fault to report to the peer when the connection's token ends it.
@@ -68,8 +66,8 @@ impl TurnFactory {
         let id = TurnId(self.last.fetch_add(1, Ordering::Relaxed) + 1);
         let plays_at_once = self.plays_at_once.load(Ordering::Relaxed);
         let turn = Turn::new(id, &self.connection).played_at_once(plays_at_once);
-        let Some(Traces { journal, kind, client, keep }) = &self.traces else { return turn };
-        turn.traced(journal.begin_kept(*kind, client, keep()))
+        let Some(Traces { journal, kind, client, role }) = &self.traces else { return turn };
+        turn.traced(journal.begin_as(*kind, client, role()))
     }
 
     /// Notes that the client of the connection plays what follows `tts start` at once.

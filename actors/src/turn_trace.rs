@@ -3,6 +3,7 @@
 
 mod journal;
 mod kept;
+mod used;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,11 +18,11 @@ use uuid::fmt::Simple;
 pub use self::journal::{JournalSettings, TurnJournal};
 pub use self::kept::{EndedTurn, Keep, TracedSound};
 use crate::dialogue::turn::{TurnEnd, TurnRecord};
+use crate::role::AssignedRole;
+use crate::usage::Used;
 
 /// Most spans and moments of a turn that are kept, each.
 const MOST: usize = 64;
-/// Longest text of a person or of an answer that is kept, in characters.
-const MOST_CHARS: usize = 4_000;
 
 /// Stage of the work on a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -227,6 +228,8 @@ pub struct TracedTurn {
     pub spans: Vec<Span>,
     /// Its moments, in order, and when they were.
     pub moments: Vec<(Moment, Duration)>,
+    /// What it has used.
+    pub used: Used,
 }
 
 impl TracedTurn {
@@ -264,6 +267,8 @@ struct Entry {
 struct Facts {
     turn: TracedTurn,
     attempts: u32,
+    /// Role in which it is answered.
+    role: Option<Arc<AssignedRole>>,
     /// Its sound, where that is kept, until the turn has ended.
     sound: TracedSound,
     /// Number of the last change among all changes of the journal.
@@ -426,12 +431,6 @@ impl TurnTrace {
         turn.spans.iter_mut().rev().find(fits)
     }
 
-    /// Returns what is kept of these words.
-    fn kept(&self, words: &str) -> Option<String> {
-        let keeps = self.writer.as_ref().is_some_and(|writer| writer.keeps_words());
-        (keeps && !words.is_empty()).then(|| words.chars().take(MOST_CHARS).collect())
-    }
-
     fn write(&self, change: impl FnOnce(&mut TracedTurn, Duration) -> bool) {
         if let Some(writer) = &self.writer {
             writer.write(change);
@@ -474,8 +473,10 @@ impl Writer {
             true
         });
         if let Some(turn) = ended {
-            let sound = std::mem::take(&mut self.entry.facts().sound);
-            self.journal.ended(EndedTurn { turn, sound }, self.keep());
+            let mut facts = self.entry.facts();
+            let (sound, role) = (std::mem::take(&mut facts.sound), facts.role.take());
+            drop(facts);
+            self.journal.ended(EndedTurn { turn, sound }, self.keep(), role.as_deref());
         }
     }
 }

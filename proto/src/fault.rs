@@ -36,6 +36,8 @@ pub enum Fault {
     TooMany,
     /// The client sends requests too often.
     RateLimited,
+    /// A limit of the day, such as one of tokens, is reached.
+    LimitReached,
     /// A part of the server, such as its store, does not respond.
     Unavailable,
     /// No chat session has this id.
@@ -85,7 +87,7 @@ const fn row(
 }
 
 /// All faults.
-pub const TABLE: [FaultRow; 25] = [
+pub const TABLE: [FaultRow; 26] = [
     row(Fault::GoingAway, "GOING_AWAY", 503, 1001, true, "the server is stopping"),
     row(Fault::Idle, "IDLE", 408, 1000, true, "nothing was heard for too long"),
     row(Fault::NoHello, "NO_HELLO", 408, 1008, true, "no hello came in time"),
@@ -102,6 +104,7 @@ pub const TABLE: [FaultRow; 25] = [
     row(Fault::Conflict, "CONFLICT", 409, 1008, false, "this is at odds with what is there"),
     row(Fault::TooMany, "TOO_MANY", 429, 1008, true, "wrong codes were tried too often"),
     row(Fault::RateLimited, "RATE_LIMITED", 429, 1008, true, "requests come too often"),
+    row(Fault::LimitReached, "LIMIT_REACHED", 429, 1008, false, "today's limit is reached"),
     row(Fault::Unavailable, "UNAVAILABLE", 503, 1013, true, "a part of the server is down"),
     row(Fault::SessionNotFound, "SESSION_NOT_FOUND", 404, 1008, false, "there is no such session"),
     row(Fault::VersionConflict, "VERSION_CONFLICT", 409, 1008, true, "it was changed meanwhile"),

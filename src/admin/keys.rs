@@ -56,6 +56,16 @@ keys! {
     "history.retention_days" => history.retention_days,
     "history.max_turns" => history.max_turns,
     "history.max_audio_mib" => history.max_audio_mib,
+    "usage.currency" => usage.currency,
+    "usage.retention_days" => usage.retention_days,
+    "usage.device_tokens" => usage.device_tokens,
+    "usage.device_seconds" => usage.device_seconds,
+    "usage.device_cost" => usage.device_cost,
+    "usage.total_tokens" => usage.total_tokens,
+    "usage.total_seconds" => usage.total_seconds,
+    "usage.total_cost" => usage.total_cost,
+    "usage.asr_price_per_hour" => usage.asr_price_per_hour,
+    "usage.tts_price_per_million_chars" => usage.tts_price_per_million_chars,
     "log.level" => log.level,
 }
 

@@ -11,6 +11,7 @@ use hearken_actors::dialogue::DialogueSettings;
 use hearken_actors::gateway::GatewaySettings;
 use hearken_actors::reloadable::Reloadable;
 use hearken_actors::slots::Slots;
+use hearken_actors::usage::UsageMeter;
 use hearken_base::Secret;
 use hearken_cluster::LocalLimit;
 use hearken_providers::CostTracker;
@@ -45,6 +46,8 @@ pub(super) struct Changing {
     pub(super) museum: Arc<Museum>,
     /// History of conversations.
     pub(super) history: History,
+    /// Meter of what is used.
+    pub(super) usage: UsageMeter,
     /// Registry of devices and connection slots of text clients, used only for counting
     /// connections.
     pub(super) devices: DeviceRegistry,
@@ -52,8 +55,10 @@ pub(super) struct Changing {
 }
 
 impl Changing {
-    fn uses(self) -> [SettingsUser; 6] {
-        let Self { dialogue, dialogue_of, gateway, gateway_idle, chat, museum, history, .. } = self;
+    fn uses(self) -> [SettingsUser; 7] {
+        let Self {
+            dialogue, dialogue_of, gateway, gateway_idle, chat, museum, history, usage, ..
+        } = self;
         [
             Box::new(|config| Ok(Box::new(telemetry::changed(&config.log.level)?))),
             Box::new(move |config| {
@@ -79,6 +84,10 @@ impl Changing {
             Box::new(move |config| {
                 let (history, settings) = (history.clone(), config.history.clone());
                 Ok(Box::new(move || history.change(settings)))
+            }),
+            Box::new(move |config| {
+                let (usage, settings) = (usage.clone(), config.usage.clone());
+                Ok(Box::new(move || usage.settings().set(settings)))
             }),
         ]
     }

@@ -2,6 +2,7 @@
 //! engines. Not for their end: the server aborts them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -16,10 +17,10 @@ use hearken_tool_sources::{Registry, Sources};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{Services, local_time, settings};
+use super::{Records, Services, local_time, settings};
 use crate::admin::password::Credential;
 use crate::config::Config;
-use crate::history::History;
+use crate::engines;
 use crate::http::Admin;
 use crate::tls::Certificate;
 
@@ -92,10 +93,14 @@ pub(super) fn follow_tool_servers(registry: Registry, others: bool) -> JoinHandl
     })
 }
 
-/// Stores turns that end, and deletes old ones.
-pub(super) fn keep_history(history: &History, process: &CancellationToken) -> [JoinHandle<()>; 2] {
-    let (storing, trimming) = (history.clone(), history.clone());
-    [tokio::spawn(storing.run(process.clone())), tokio::spawn(trimming.keep_trimming())]
+/// Stores turns that end and what they use, and deletes what is old.
+pub(super) fn keep_records(records: &Records, process: &CancellationToken) -> [JoinHandle<()>; 3] {
+    let (storing, trimming) = (records.history.clone(), records.history.clone());
+    [
+        tokio::spawn(storing.run(process.clone())),
+        tokio::spawn(trimming.keep_trimming()),
+        tokio::spawn(records.usage.clone().keep_saving()),
+    ]
 }
 
 /// Returns the common beginning of prompts: the tools of all devices, and the instructions.
@@ -114,6 +119,8 @@ pub(super) struct WarmUp {
     tts: Arc<CachedTts>,
     phrases: Vec<String>,
     read_ahead: BoxFuture<'static, ()>,
+    /// True once the model has read the beginning of prompts. Until then an embedded one would answer late.
+    done: Arc<AtomicBool>,
 }
 
 impl WarmUp {
@@ -127,15 +134,21 @@ impl WarmUp {
         let settings = settings(config);
         let phrases = settings.phrases.all();
         let read_ahead = ports.llm.prefetch(opening(&settings, tools, local_time(config)));
-        Self { tts, phrases, read_ahead }
+        let done = Arc::new(AtomicBool::new(!engines::uses_embedded_llm(config)));
+        Self { tts, phrases, read_ahead, done }
+    }
+
+    /// Returns whether the model is ready to answer without delay.
+    pub(super) fn is_done(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.done)
     }
 
     /// Starts the warm-up; it ends with `process`.
-    pub(super) fn spawn(self, engines: EngineStates, process: CancellationToken) -> JoinHandle<()> {
-        let Self { tts, phrases, read_ahead } = self;
+    pub(super) fn spawn(self, states: EngineStates, process: CancellationToken) -> JoinHandle<()> {
+        let Self { tts, phrases, read_ahead, done } = self;
         tokio::spawn(async move {
             let work = async {
-                while !engines.all_ready() {
+                while !states.all_ready() {
                     tokio::time::sleep(ENGINES_EVERY).await;
                 }
                 let phrases = async {
@@ -143,6 +156,10 @@ impl WarmUp {
                         tracing::warn!(%error, "cannot synthesise the fixed phrases; trying again later");
                         tokio::time::sleep(WARM_UP_RETRY).await;
                     }
+                };
+                let read_ahead = async {
+                    read_ahead.await;
+                    done.store(true, Ordering::Relaxed);
                 };
                 tokio::join!(phrases, read_ahead);
             };

@@ -21,12 +21,12 @@ pub(super) fn build_devices(
     audio_pool: AudioPool,
     store: Arc<dyn DeviceStore>,
 ) -> anyhow::Result<DeviceEndpoint> {
-    let Shared { config, process, turn_journal, .. } = shared;
+    let Shared { config, process, records, .. } = shared;
     let settings = settings(config);
     let language = settings.dialogue.language;
     Ok(DeviceEndpoint {
         pipeline: Pipeline::new(ports, settings, audio_pool, (*process).clone())
-            .traced(turn_journal.clone()),
+            .traced(records.turn_journal.clone()),
         connection_slots: Slots::with_share(
             config.server.max_connections,
             config.http.address_percent,

@@ -23,6 +23,7 @@ use crate::http::{
     PAGE_PATH, Persons, TextClients, ToolsApi, Turns,
 };
 use crate::service_tests::ServiceTests;
+use crate::usage::DailyUsage;
 
 /// Builds the service of text clients. They wait for the model as long as the request may take: the
 /// timeout of the gateway's document is for the whole request, and there is none for the first
@@ -31,7 +32,7 @@ pub(super) fn build_text_clients(
     shared: &Shared<'_>,
     store: Arc<dyn SessionStore>,
 ) -> anyhow::Result<TextClients> {
-    let Shared { config, models, tooling, cluster, process, turn_journal, .. } = shared;
+    let Shared { config, models, tooling, cluster, process, records, .. } = shared;
     let settings = config.text_clients();
     let mut sessions = Sessions::new(store, settings.session_idle, settings.max_messages);
     if cluster.is_shared() {
@@ -45,7 +46,7 @@ pub(super) fn build_text_clients(
         describer: tooling.api.describer(),
         now: local_time(config),
         settings: settings.into(),
-        turn_journal: turn_journal.clone(),
+        turn_journal: records.turn_journal.clone(),
     };
     Ok(TextClients {
         service,
@@ -65,7 +66,7 @@ pub(super) fn build_text_clients(
 
 /// Builds the service of applications. They wait for the model as text clients do.
 pub(super) fn build_chats(shared: &Shared<'_>, store: Arc<dyn ChatStore>) -> anyhow::Result<Chats> {
-    let Shared { config, models, tooling, cluster, tasks, turn_journal, .. } = shared;
+    let Shared { config, models, tooling, cluster, tasks, records, .. } = shared;
     let (settings, tools) = (config.chat_sessions(), tooling.sources.clone());
     let watching =
         WatchSettings { ping_every: settings.ping_every, dead_after: settings.dead_after };
@@ -84,7 +85,7 @@ pub(super) fn build_chats(shared: &Shared<'_>, store: Arc<dyn ChatStore>) -> any
         tasks: (*tasks).clone(),
         held: HeldCalls::default(),
         published: PublishedEvents::default(),
-        turn_journal: turn_journal.clone(),
+        turn_journal: records.turn_journal.clone(),
     };
     let watch_slots = Slots::with_share(config.chat.max_watchers, config.http.address_percent);
     let face = Face {
@@ -121,10 +122,11 @@ pub(super) fn frontends(
         admin: Some(admin).filter(|_| config.admin.enabled),
         persons,
         console: config.console.enabled,
-        turns: Turns::new(shared.turn_journal.clone(), shared.process.clone()),
-        history: shared.history.clone(),
+        turns: Turns::new(shared.records.turn_journal.clone(), shared.process.clone()),
+        history: shared.records.history.clone(),
         trials,
         service_tests,
+        usage: shared.records.usage.clone(),
         tasks: shared.tasks.clone(),
     }
 }
@@ -145,6 +147,7 @@ pub(super) struct Frontends {
     history: History,
     trials: Trials,
     service_tests: Arc<ServiceTests>,
+    usage: DailyUsage,
     console: bool,
     tasks: Tasks,
 }
@@ -170,6 +173,7 @@ impl Frontends {
         http::turn_routes(services, self.turns);
         http::service_routes(services, self.service_tests);
         http::history_routes(services, self.history, self.trials);
+        http::usage_routes(services, self.usage);
         services.app_data(Data::new(self.tasks));
         services.app_data(Data::new(self.health.cluster.clone()));
         http::litemcp_routes(services, self.own_tools);

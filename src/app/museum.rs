@@ -27,6 +27,7 @@ pub(super) fn build_museum(
         answers: cluster.cache("museum"),
         model: format!("{} {}", config.llm.base_url, config.llm.model),
         now: local_time(config),
+        usage: shared.records.usage.meter().clone(),
     };
     let limit = NonZeroU32::new(config.museum.requests_per_minute);
     Ok(MuseumClients {

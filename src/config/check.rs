@@ -46,10 +46,26 @@ pub fn check(config: &Config) -> Result<(), ConfigError> {
     within("history.retention_days", config.history.retention_days, 0, 36_500)?;
     within("history.max_turns", config.history.max_turns, 1, 10_000_000)?;
     within("history.max_audio_mib", config.history.max_audio_mib, 0, 1_000_000)?;
+    usage(config)?;
     within("traces.timeout_ms", config.traces.timeout_ms, 100, 60_000)?;
     log::rules(&config.log.level)?;
     within("server.max_connections", config.server.max_connections, 1, 1_000_000)?;
     within("server.shutdown_timeout_ms", config.server.shutdown_timeout_ms, 100, 10_000)
+}
+
+/// Checks the prices of speech, and the limits of a day.
+fn usage(config: &Config) -> Result<(), ConfigError> {
+    let u = &config.usage;
+    within("usage.retention_days", u.retention_days, 0, 36_500)?;
+    within("usage.device_cost", u.device_cost, 0.0, 1e9)?;
+    within("usage.total_cost", u.total_cost, 0.0, 1e9)?;
+    within("usage.asr_price_per_hour", u.asr_price_per_hour, 0.0, 1e9)?;
+    within("usage.tts_price_per_million_chars", u.tts_price_per_million_chars, 0.0, 1e9)?;
+    if u.currency.chars().count() <= 16 && !u.currency.chars().any(char::is_control) {
+        return Ok(());
+    }
+    let (value, remedy) = (u.currency.clone(), "use a name of at most 16 characters".to_owned());
+    Err(ConfigError::Value { key: "usage.currency", value, remedy })
 }
 
 /// Checks the settings of the audio to devices.

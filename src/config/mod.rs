@@ -38,6 +38,7 @@ use hearken_actors::settings::{DeviceSettings, HearingSettings, LaneSizes, Speak
 use hearken_actors::speculation::SpeculationSettings;
 use hearken_actors::turn_detection::TurnDetectionSettings;
 use hearken_actors::turn_trace::JournalSettings;
+use hearken_actors::usage::UsageSettings;
 use hearken_cluster::RedisConfig;
 use hearken_providers::state::StateConfig;
 use hearken_providers::{AsrSettings, LlmSettings, TtsSettings, VisionSettings};
@@ -130,6 +131,8 @@ pub struct Config {
     pub journal: JournalSettings,
     /// What is kept of conversations.
     pub history: HistoryConfig,
+    /// What is used in a day.
+    pub usage: UsageSettings,
     /// Traces of turns.
     pub traces: TracesConfig,
     /// Level and format of the log.

@@ -8,7 +8,7 @@ use futures_util::StreamExt as _;
 use hearken_actors::dialogue::{ConversationStyle, DialogueSettings, LocalTime};
 use hearken_actors::ports::{ChatMessage, Llm, LlmDelta, Prompt, ProviderError, Role};
 use hearken_actors::reloadable::Reloadable;
-use hearken_actors::role::RoleSettings;
+use hearken_actors::role::{AssignedRole, RoleSettings};
 use hearken_store::{HistoryFilter, HistoryStore, StoreError, StoredTurn};
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::Semaphore;
@@ -119,7 +119,7 @@ impl Trials {
 
     fn prompt(&self, earlier: &[StoredTurn], words: &str, role: RoleSettings) -> Prompt {
         let settings = self.dialogue.get();
-        let role = Arc::new(role);
+        let role = Arc::new(AssignedRole { role_id: String::new(), settings: role });
         let style = ConversationStyle::default().with_role(Some(Arc::clone(&role)));
         let system = style.instructions(&settings.system_prompt, &(self.now)());
         let mut messages = vec![ChatMessage::new(Role::System, system)];

@@ -26,6 +26,7 @@ use super::request_identity::{query, tidy};
 use super::{AccessControl, DeviceEndpoint, ToolsApi, device_orders, params, roles};
 use crate::auth::bytes_of_hex;
 use crate::history::History;
+use crate::usage::DailyUsage;
 
 /// Default page size.
 const PAGE: u32 = 100;
@@ -347,7 +348,7 @@ pub(super) async fn forget(
     device_endpoint: web::Data<DeviceEndpoint>,
     cluster: web::Data<Cluster>,
     api: web::Data<ToolsApi>,
-    history: web::Data<History>,
+    (history, usage): (web::Data<History>, web::Data<DailyUsage>),
 ) -> Answer {
     let id = id_of(&id);
     let forgotten = access.store.forget(&id, wall_clock::dates().latest).await;
@@ -360,6 +361,7 @@ pub(super) async fn forget(
     // Also of one that is not known: the store may have failed here before.
     let said = HistoryPart::Client(id.to_string());
     let turns = history.delete(&said).await.map_err(|e| store_failed(&e))?;
+    usage.forget(&id).await.map_err(|e| store_failed(&e))?;
     if !was_known && turns == 0 {
         return Err(no_such_device());
     }

@@ -1,6 +1,7 @@
 //! Health check of the server and its engines, readiness with each dependency, and the metrics.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use actix_web::{HttpResponse, HttpResponseBuilder, web};
@@ -37,18 +38,25 @@ pub struct Dependencies {
     pub tts: Arc<dyn Tts>,
     /// The state server of chat sessions, if there is one.
     pub state_server: Option<Arc<dyn StateServer>>,
+    /// False while a model of our own would answer late, because it has not read its instructions.
+    pub is_warm: Arc<AtomicBool>,
 }
 
 impl Dependencies {
     /// Collects the store and the services of devices' conversations.
     pub fn new(ports: &Ports, store: Arc<dyn DeviceStore>) -> Self {
         let Ports { asr, llm, tts, .. } = ports.clone();
-        Self { store, asr, llm, tts, state_server: None }
+        Self { store, asr, llm, tts, state_server: None, is_warm: Arc::new(true.into()) }
     }
 
     /// Adds the state server of chat sessions.
     pub fn with_state_server(self, state_server: Option<Arc<dyn StateServer>>) -> Self {
         Self { state_server, ..self }
+    }
+
+    /// Adds what tells that the model has been warmed up.
+    pub fn with_warm_up(self, is_warm: Arc<AtomicBool>) -> Self {
+        Self { is_warm, ..self }
     }
 }
 
@@ -80,7 +88,8 @@ impl Health {
 
     /// Returns what keeps the server from serving, if anything does.
     fn unready(&self) -> Option<&'static str> {
-        match (self.process.is_cancelled(), self.engines.all_ready()) {
+        let is_warm = self.dependencies.is_warm.load(Ordering::Relaxed);
+        match (self.process.is_cancelled(), self.engines.all_ready() && is_warm) {
             (true, _) => Some("stopping"),
             (false, false) => Some("starting"),
             (false, true) => None,
@@ -89,7 +98,7 @@ impl Health {
 
     /// Returns the state of each dependency.
     async fn states(&self) -> Map<String, serde_json::Value> {
-        let Dependencies { store, asr, llm, tts, state_server } = &self.dependencies;
+        let Dependencies { store, asr, llm, tts, state_server, .. } = &self.dependencies;
         let redis = self.cluster.redis_state().map(|state| match state {
             RedisState::Ok => ServiceState::Ready,
             RedisState::Lost => ServiceState::Down,

@@ -37,6 +37,7 @@ mod services;
 mod tool_servers;
 mod tools_api;
 mod turns;
+mod usage;
 mod vision;
 pub(crate) mod wav;
 mod websocket_bridge;
@@ -49,6 +50,7 @@ use hearken_store::DeviceStore;
 use crate::history::History;
 use crate::history::trial::Trials;
 use crate::service_tests::ServiceTests;
+use crate::usage::DailyUsage;
 
 pub use admin::Admin;
 pub use auth::{ADMIN_TOKEN_FILE, Auth, Face, SECRET_FILE, admin_token, secret, tokens};
@@ -188,6 +190,11 @@ pub fn history_routes(services: &mut ServiceConfig, history: History, trials: Tr
         .route("/api/history/{id}/heard.wav", web::get().to(history::heard))
         .route("/api/history/{id}/said.wav", web::get().to(history::said))
         .route("/api/history/{id}/again", web::post().to(history::again));
+}
+
+/// Adds the route of what was used.
+pub fn usage_routes(services: &mut ServiceConfig, usage: DailyUsage) {
+    services.app_data(web::Data::new(usage)).route("/api/usage", web::get().to(usage::report));
 }
 
 /// Adds the route of tests of the services.

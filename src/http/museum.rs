@@ -97,6 +97,10 @@ fn failed(error: MuseumError) -> Refusal {
             let msg = "服务暂时不可用，请稍后再试 (UNAVAILABLE)";
             refused_for_now(StatusCode::SERVICE_UNAVAILABLE, msg, AGAIN)
         }
+        MuseumError::LimitReached(_) => {
+            let msg = "今天的使用额度已经用完，请明天再试 (LIMIT_REACHED)";
+            refused(StatusCode::TOO_MANY_REQUESTS, msg, Vec::new()).into()
+        }
         MuseumError::Llm(_) | MuseumError::NoWords => {
             tracing::warn!(%error, cause, "cannot answer a museum client");
             let why = match &error {

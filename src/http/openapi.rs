@@ -11,7 +11,7 @@ use utoipa_swagger_ui::SwaggerUi;
 use super::fault::FaultBody;
 use super::{
     admin, chat, chat_worlds, device_orders, device_tools, devices, health, history, mcp_endpoint,
-    museum, password, persons, roles, services, tool_servers, tools_api, turns,
+    museum, password, persons, roles, services, tool_servers, tools_api, turns, usage,
 };
 
 /// Path of the description.
@@ -46,7 +46,7 @@ pub const PATH: &str = "/api/openapi.json";
         tool_servers::switch, turns::list, turns::live,
         history::summary, history::list, history::get, history::heard, history::said,
         history::delete, history::delete_many, history::again, history::export,
-        services::test,
+        services::test, usage::report,
         health::healthz, health::readyz, health::metrics, mcp_endpoint::health,
     )
 )]

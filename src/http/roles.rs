@@ -150,7 +150,7 @@ fn changed(settings: &RoleSettings, fields: Map<String, Value>) -> Result<RoleSe
 /// Builds the answer to a change.
 fn told(outcome: RoleOutcome, mut made: actix_web::HttpResponseBuilder) -> Answer {
     match outcome {
-        RoleOutcome::Done(role) => Ok(made.json(RoleShown::from(role))),
+        RoleOutcome::Done(role) => Ok(made.json(RoleShown::from(*role))),
         RoleOutcome::NameTaken => {
             Err(refusal(Fault::Conflict, "another role has this `name`: choose another"))
         }

@@ -16,6 +16,7 @@ use hearken_actors::ports::{
     ChatMessage, Llm, LlmDelta, Prompt, ProviderError, Role, ToolChoice, ToolRequest,
 };
 use hearken_actors::tools::schema::weight;
+use hearken_actors::usage::Used;
 use hearken_proto::museum::{ParseRequest, Parsed};
 use hearken_store::MuseumSession;
 use moka::future::Cache;
@@ -30,6 +31,8 @@ use super::{Museum, MuseumError, MuseumSettings};
 const ATTEMPTS: usize = 2;
 /// Result that the model receives for a call that is passed to the client.
 const CALL_RESULT: &str = "ok: handed to the client, which carries it out";
+/// Kind of its clients in the sums of what was used.
+const USAGE_KIND: &str = "museum";
 /// Placeholder for unknown values.
 const UNKNOWN: &str = "-";
 
@@ -111,7 +114,7 @@ impl Museum {
         functions: &Functions,
     ) -> Result<Arc<Answer>, MuseumError> {
         let Some(answers) = &self.answers else {
-            return Ok(Arc::new(ask(&*self.ports.llm, prompt, functions).await?));
+            return Ok(Arc::new(self.ask(prompt, functions).await?));
         };
         let settings_version = self.settings_version.load(Ordering::Relaxed);
         let key = key(&self.ports.model, settings_version, &prompt);
@@ -128,7 +131,7 @@ impl Museum {
             answers.insert(key, Arc::clone(&known)).await;
             return Ok(known);
         }
-        let answer = Arc::new(ask(&*self.ports.llm, prompt, functions).await?);
+        let answer = Arc::new(self.ask(prompt, functions).await?);
         if !answer.truncated {
             answers.insert(key, Arc::clone(&answer)).await;
             if let Some(others) = others {
@@ -188,15 +191,31 @@ fn prompt(
     }
 }
 
+impl Museum {
+    /// Asks the model, and once more if it makes an invalid call.
+    async fn ask(&self, prompt: Prompt, functions: &Functions) -> Result<Answer, MuseumError> {
+        let meter = &self.ports.usage;
+        if let Some(reached) = meter.reached("", None) {
+            meter.count(USAGE_KIND, "", "", &Used { turns: 1, refused: 1, ..Used::default() });
+            return Err(MuseumError::LimitReached(reached));
+        }
+        let mut used = Used { turns: 1, ..Used::default() };
+        let answer = ask(&*self.ports.llm, prompt, functions, &mut used).await;
+        meter.count(USAGE_KIND, "", "", &used);
+        answer
+    }
+}
+
 /// Asks the model, and once more if it makes an invalid call.
 async fn ask(
     llm: &dyn Llm,
     mut prompt: Prompt,
     functions: &Functions,
+    used: &mut Used,
 ) -> Result<Answer, MuseumError> {
     for _ in 0..ATTEMPTS {
         let Reply { text, calls, truncated } =
-            reply(llm, prompt.clone()).await.map_err(MuseumError::Llm)?;
+            reply(llm, prompt.clone(), used).await.map_err(MuseumError::Llm)?;
         let words = Cleaner::whole(&text);
         let Some(call) = calls.into_iter().next() else {
             if words.is_empty() {
@@ -221,7 +240,7 @@ async fn ask(
     }
     // The model makes no valid call: it may answer without one.
     prompt.tool_choice = ToolChoice::None;
-    let Reply { text, truncated, .. } = reply(llm, prompt).await.map_err(MuseumError::Llm)?;
+    let Reply { text, truncated, .. } = reply(llm, prompt, used).await.map_err(MuseumError::Llm)?;
     let words = Cleaner::whole(&text);
     if words.is_empty() {
         Err(MuseumError::NoWords)
@@ -238,7 +257,7 @@ struct Reply {
 }
 
 /// Collects the whole answer of the model.
-async fn reply(llm: &dyn Llm, prompt: Prompt) -> Result<Reply, ProviderError> {
+async fn reply(llm: &dyn Llm, prompt: Prompt, used: &mut Used) -> Result<Reply, ProviderError> {
     let mut stream = llm.reply(prompt);
     let mut reply = Reply::default();
     while let Some(delta) = stream.next().await.transpose()? {
@@ -246,7 +265,10 @@ async fn reply(llm: &dyn Llm, prompt: Prompt) -> Result<Reply, ProviderError> {
             LlmDelta::Text(text) => reply.text.push_str(&text),
             LlmDelta::Calling => {}
             LlmDelta::Call(call) => reply.calls.push(call),
-            LlmDelta::Finished { truncated, .. } => reply.truncated = truncated,
+            LlmDelta::Finished { truncated, usage } => {
+                reply.truncated = truncated;
+                used.add(&usage.unwrap_or_default().into());
+            }
         }
     }
     Ok(reply)

@@ -18,6 +18,7 @@ use hearken_actors::dialogue::LocalTime;
 use hearken_actors::ports::{BoxError, Llm, ProviderError, SessionLocks};
 use hearken_actors::reloadable::Reloadable;
 use hearken_actors::tools::schema::off_worker;
+use hearken_actors::usage::{LimitReached, UsageMeter};
 use hearken_actors::wall_clock::Clock;
 use hearken_cluster::SharedCache;
 use hearken_proto::ids::SessionId;
@@ -62,6 +63,9 @@ pub enum MuseumError {
     /// The model failed.
     #[error("the language model failed")]
     Llm(#[source] ProviderError),
+    /// Today's limit is reached.
+    #[error(transparent)]
+    LimitReached(LimitReached),
     /// The model returned no text.
     #[error("the language model gave an empty answer")]
     NoWords,
@@ -91,6 +95,8 @@ pub struct MuseumPorts {
     pub model: String,
     /// Local date and time for the model.
     pub now: LocalTime,
+    /// Meter of what answers use.
+    pub usage: UsageMeter,
 }
 
 /// Service for all museum clients of the server.

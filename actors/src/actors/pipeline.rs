@@ -232,7 +232,7 @@ impl Pipeline {
             ClientKind::Voice,
             connection.device_id.as_str(),
         );
-        let turns = turns.kept(Arc::new(move || role().and_then(|role| role.history)));
+        let turns = turns.in_role(role);
         let ring = self.clone();
         let session_id = SessionId::random();
         let others = (self.ports.tools)(&connection.device_id, &session_id);

@@ -170,6 +170,7 @@ impl SessionActor {
         let (sink, events) = mpsc::channel(self.rules.sentence_lane);
         let language = self.dialogue.language();
         let voice = self.dialogue.voice(self.person(&turn).as_ref());
+        turn.trace().answered_as(self.dialogue.role(self.person(&turn).as_ref()));
         let speaking = StartSpeaking { turn: turn.clone(), events, language, voice };
         self.outputs.speaking.do_send(speaking);
         let prompt = match &input {
@@ -312,6 +313,7 @@ impl TurnRunner {
                     llm: &*self.llm,
                     tools: &self.toolbox,
                     apology,
+                    limit: self.phrases.limit.in_language(self.language),
                     filler: self.phrases.filler.in_language(self.language),
                     filler_again: self.phrases.filler_again.in_language(self.language),
                     done: self.phrases.done.in_language(self.language),

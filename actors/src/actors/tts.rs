@@ -265,6 +265,7 @@ impl SpeechSynthesis {
         speech.put(PlaybackStep::SentenceStart(text.to_owned())).await?;
         speech.voice.begin();
         speech.trace.begin(Stage::VoiceFirstSound);
+        speech.trace.synthesises(text);
         let mut is_silent = true;
         let mut sound = self.tts.speak(Line { text: text.into(), voice: Arc::clone(&speech.name) });
         while let Some(pcm) = sound.next().await {

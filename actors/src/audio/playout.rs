@@ -72,6 +72,11 @@ impl Playout {
         }
     }
 
+    /// Returns the length of a packet.
+    pub fn packet(&self) -> Duration {
+        self.packet
+    }
+
     /// Returns the time at which the next packet may be sent so that, including it, at most `lead`
     /// packets wait; never before `now`.
     pub fn due(&self, now: Duration) -> Duration {

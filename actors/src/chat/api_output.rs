@@ -101,7 +101,7 @@ impl TurnOutput for ApiOutput<'_> {
             let calls =
                 calls.iter().map(|c| budget::tokens(&c.name) + budget::tokens(&c.arguments));
             let completion_tokens = (budget::tokens(written) + calls.sum::<usize>()) as u64;
-            Usage { prompt_tokens: self.asked, completion_tokens }
+            Usage { prompt_tokens: self.asked, completion_tokens, ..Usage::default() }
         };
         let usage = usage.unwrap_or_else(counted);
         self.usage.prompt_tokens += usage.prompt_tokens;

@@ -35,6 +35,7 @@ use crate::ports::{
 use crate::reloadable::Reloadable;
 use crate::tasks::{NotBegun, Tasks};
 use crate::turn_trace::TurnJournal;
+use crate::usage::LimitReached;
 
 pub use access::Asker;
 pub use api_output::ChatPiece;
@@ -103,6 +104,9 @@ pub enum ChatError {
     /// The maximum number of messages is being answered.
     #[error(transparent)]
     Full(NotBegun),
+    /// Today's limit is reached.
+    #[error(transparent)]
+    LimitReached(LimitReached),
     /// The model failed.
     #[error("the language model failed")]
     Llm(#[source] TurnError),
@@ -130,6 +134,7 @@ impl ChatError {
             Self::Busy | Self::Full(NotBegun::Full) => Fault::Busy,
             Self::Overtaken => Fault::VersionConflict,
             Self::TooManyRounds(_) => Fault::MaxIterations,
+            Self::LimitReached(_) => Fault::LimitReached,
             Self::Llm(_) => Fault::LlmUnavailable,
             Self::State(StateError::Conflict(_)) => Fault::VersionConflict,
             Self::State(_) => Fault::StateServer,

@@ -337,6 +337,11 @@ impl ChatService {
             turn.trace().finish(Outcome::Interrupted);
             return Err(ChatError::GoingAway);
         }
+        if let Err(TurnError::LimitReached(reached)) = outcome {
+            actor_metrics().turns.count(&TurnEnd::Refused);
+            turn.trace().finish(Outcome::Refused);
+            return Err(ChatError::LimitReached(reached));
+        }
         if let Err(error) = outcome {
             turn.trace().finish(Outcome::Failed);
             return Err(self.failed(error, inputs));
@@ -364,7 +369,10 @@ impl ChatService {
                 ChatError::TooManyRounds(self.settings.get().max_iterations)
             }
             TurnError::Tool { .. } => ChatError::State(StateError::Conflict(None)),
-            TurnError::Llm(_) | TurnError::NoWords | TurnError::Recognition => {
+            TurnError::Llm(_)
+            | TurnError::NoWords
+            | TurnError::Recognition
+            | TurnError::LimitReached(_) => {
                 return ChatError::Llm(error);
             }
         };

@@ -13,7 +13,7 @@ use super::turn::TurnRecord;
 use crate::audio::playout::PlayedBack;
 use crate::ports::{ChatMessage, Person, Prompt, Role};
 use crate::reloadable::Reloadable;
-use crate::role::RoleLookup;
+use crate::role::{AssignedRole, RoleLookup};
 use crate::speaker_tracker::{SpeakerTracker, attributed};
 
 /// Added after the instructions when the person speaks Chinese. Small models otherwise answer in
@@ -136,9 +136,14 @@ impl Dialogue {
         (self.style)().with_role(own)
     }
 
+    /// Returns the role in which this person is answered.
+    pub(crate) fn role(&self, person: Option<&Arc<Person>>) -> Option<Arc<AssignedRole>> {
+        self.style_for(person).role
+    }
+
     /// Returns the name of the voice that answers this person; empty for the configured one.
     pub fn voice(&self, person: Option<&Arc<Person>>) -> Arc<str> {
-        self.style_for(person).role.map(|role| role.voice.as_str().into()).unwrap_or_default()
+        self.role(person).map(|role| role.voice.as_str().into()).unwrap_or_default()
     }
 
     fn opening_for(&self, person: Option<&Arc<Person>>) -> Prompt {
@@ -319,12 +324,15 @@ mod tests {
 
     #[test]
     fn a_known_person_is_answered_by_their_own_role_and_others_by_that_of_the_device() {
-        let role = |name: &str| RoleSettings {
-            system_prompt: format!("Be {name}."),
-            voice: name.into(),
-            language: Some(ReplyLanguage::De),
-            memory: name != "forgetful",
-            ..RoleSettings::default()
+        let role = |name: &str| {
+            let settings = RoleSettings {
+                system_prompt: format!("Be {name}."),
+                voice: name.into(),
+                language: Some(ReplyLanguage::De),
+                memory: name != "forgetful",
+                ..RoleSettings::default()
+            };
+            AssignedRole { role_id: name.into(), settings }
         };
         let style = ConversationStyle {
             system_prompt: "The device's own.".into(),

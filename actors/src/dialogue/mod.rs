@@ -7,6 +7,7 @@
 pub mod history;
 pub mod memory;
 pub mod message_repair;
+mod model_usage;
 pub(crate) mod parts;
 pub mod phrases;
 pub mod run_turn;

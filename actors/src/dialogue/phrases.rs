@@ -134,6 +134,11 @@ phrases! {
         busy_zh: "现在有点忙，请过一会儿再说。",
         busy_en: "I'm busy right now. Please try again in a moment."
     }
+    /// Answer if a limit of the day is reached; empty for silence.
+    limit {
+        limit_zh: "今天的使用额度已经用完了，明天再聊吧。",
+        limit_en: "That was all for today. Let's talk again tomorrow."
+    }
     /// Question before a camera is used.
     ask_camera { ask_camera_zh: "可以用一下摄像头吗？", ask_camera_en: "May I use the camera?" }
     /// Question before another tool is used; `{tool}` and `{source}` are its name and its source's.

@@ -6,6 +6,7 @@ use futures_util::StreamExt as _;
 use tokio::time::Instant;
 
 use super::message_repair;
+use super::model_usage::ModelUsage;
 use super::spoken_output::{FillerPhrases, SpokenOutput};
 use super::turn::{ToolRound, Turn, TurnEnd, TurnError, TurnRecord, TurnSink};
 use crate::ports::{ChatMessage, Llm, LlmDelta, Prompt, Role, ToolChoice, ToolRequest, Usage};
@@ -25,6 +26,8 @@ pub struct TurnDependencies<'a> {
     pub tools: &'a Toolbox,
     /// Phrase for a failure of the model.
     pub apology: &'a str,
+    /// Phrase for a limit of the day that is reached.
+    pub limit: &'a str,
     /// Phrase for a tool call that takes long.
     pub filler: &'a str,
     /// Phrase for a tool call that still takes long.
@@ -53,6 +56,10 @@ pub async fn run_turn(
     let end = match end {
         _ if !turn.is_live() => TurnEnd::Interrupted,
         Ok(()) => TurnEnd::Completed,
+        Err(TurnError::LimitReached(_)) => {
+            reply.say(means.limit.to_owned(), false).await;
+            return TurnRecord { user: None, said: reply.said, rounds, end: TurnEnd::Refused };
+        }
         Err(error) => {
             reply.say(means.apology.to_owned(), false).await;
             TurnEnd::Failed(error)
@@ -147,6 +154,7 @@ pub(crate) async fn answer(
     tools: &Toolbox,
     rounds: &mut Vec<ToolRound>,
 ) -> Result<(), TurnError> {
+    output.turn().trace().within_limits().map_err(TurnError::LimitReached)?;
     let settings = tools.settings();
     message_repair::repair(&mut prompt.messages);
     let asked = prompt.messages.iter().rfind(|m| m.role == Role::User);
@@ -297,6 +305,7 @@ async fn converse(
     let trace = output.turn().trace().clone();
     trace.end(Stage::Prompt);
     trace.begin(Stage::ModelFirstWord);
+    let mut usage = ModelUsage::new(&trace, &prompt, llm);
     let mut deltas = llm.reply(prompt);
     let mut written = Written { text: String::new(), calls: Vec::new() };
     while !output.is_over() {
@@ -305,11 +314,7 @@ async fn converse(
             () = output.turn().cancelled() => return Ok(written),
             delta = deltas.next() => delta,
         };
-        let bytes = match &delta {
-            Some(Ok(LlmDelta::Text(text))) => text.len(),
-            Some(Ok(LlmDelta::Call(call))) => call.name.len() + call.arguments.len(),
-            _ => 0,
-        };
+        let bytes = delta.as_ref().map_or(0, |delta| usage.read(delta));
         if bytes > 0 && written.is_empty() {
             trace.end(Stage::ModelFirstWord);
             trace.begin(Stage::Model);

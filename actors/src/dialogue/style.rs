@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
 
-use crate::role::RoleSettings;
+use crate::role::AssignedRole;
 
 /// Clock that returns the local date and time for a model, such as `2025-02-21 20:15 Friday
 /// +08:00`.
@@ -113,7 +113,7 @@ pub struct ConversationStyle {
     pub system_prompt: String,
     /// Role of the device or of the person.
     #[serde(skip)]
-    pub role: Option<Arc<RoleSettings>>,
+    pub role: Option<Arc<AssignedRole>>,
 }
 
 /// Style of a session, shared by its turns and its tools.
@@ -122,7 +122,7 @@ pub type SharedStyle = Arc<Mutex<ConversationStyle>>;
 impl ConversationStyle {
     /// Returns the style for a person with a role of their own. Its instructions come before those of the device.
     #[must_use]
-    pub fn with_role(self, role: Option<Arc<RoleSettings>>) -> Self {
+    pub fn with_role(self, role: Option<Arc<AssignedRole>>) -> Self {
         let Some(role) = role else { return self };
         let instructs = !role.system_prompt.trim().is_empty();
         let system_prompt = if instructs { String::new() } else { self.system_prompt };

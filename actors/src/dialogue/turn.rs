@@ -13,6 +13,7 @@ use crate::admission::{Admission, TurnPermit};
 use crate::people::Speaker;
 use crate::ports::{ProviderError, ToolError, ToolRequest};
 use crate::turn_trace::TurnTrace;
+use crate::usage::LimitReached;
 
 /// Identity of one turn and the means to end it. Travels in every message. A stage ignores messages
 /// of a turn that is no longer live, which drops late work early.
@@ -298,6 +299,9 @@ pub enum TurnError {
     /// The language model failed.
     #[error("the language model failed")]
     Llm(#[source] ProviderError),
+    /// Today's limit is reached: the model is not asked.
+    #[error(transparent)]
+    LimitReached(LimitReached),
     /// The model answered nothing that can be spoken.
     #[error("the language model gave no words")]
     NoWords,

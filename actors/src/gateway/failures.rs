@@ -26,6 +26,7 @@ pub(super) fn failed(error: &TurnError, calls: &[CallShown]) -> ServerMessage {
             let code = code_of(error, source.unwrap_or_default());
             (code, timed_out(tool, error, code))
         }
+        TurnError::LimitReached(_) => (ErrorCode::LlmError, "Today's limit is reached".to_owned()),
         TurnError::Llm(_)
         | TurnError::NoWords
         | TurnError::TooManyRounds

@@ -357,10 +357,7 @@ impl RequestExecutor {
                 };
                 (TurnEnd::Completed, last)
             }
-            Err(error) => {
-                let last = self.failure(&error, &calls);
-                (TurnEnd::Failed(error), last)
-            }
+            Err(error) => self.failure(error, &calls),
         };
         actor_metrics().turns.count(&end);
         let record = TurnRecord { user: Some(text.clone()), said, rounds, end };
@@ -378,13 +375,17 @@ impl RequestExecutor {
         Some(last)
     }
 
-    /// Logs a failed turn, and returns its error message.
-    fn failure(&self, error: &TurnError, calls: &[CallShown]) -> ServerMessage {
-        let cause = std::error::Error::source(error).map(tracing::field::display);
+    /// Logs a failed turn, and returns its end and error message. One beyond a limit did not fail.
+    fn failure(&self, error: TurnError, calls: &[CallShown]) -> (TurnEnd, ServerMessage) {
+        let last = failed(&error, calls);
+        if matches!(error, TurnError::LimitReached(_)) {
+            return (TurnEnd::Refused, last);
+        }
+        let cause = std::error::Error::source(&error).map(tracing::field::display);
         self.warnings.log(|left_out| {
             tracing::warn!(%error, cause, left_out, "a request failed");
         });
-        failed(error, calls)
+        (TurnEnd::Failed(error), last)
     }
 
     /// Stores the parts of a turn that must be remembered. Returns false if the memory does not

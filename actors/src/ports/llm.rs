@@ -147,4 +147,7 @@ pub struct Usage {
     pub prompt_tokens: u64,
     /// Tokens written.
     pub completion_tokens: u64,
+    /// Cost of them, in billionths of the currency of the prices; 0 where no price is known.
+    #[serde(default)]
+    pub cost_nano: u64,
 }

@@ -16,6 +16,8 @@ use super::{
     Activity, ClientKind, EndedTurn, Entry, Facts, Keep, TracedSound, TracedTurn, TurnTrace, Writer,
 };
 use crate::metrics::stages::record_turn;
+use crate::role::AssignedRole;
+use crate::usage::{UsageMeter, Used};
 
 /// Settings of the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,6 +50,8 @@ struct Shared {
     /// Receiver of turns that have ended and are to be kept, and how much of them is.
     history: OnceLock<mpsc::Sender<EndedTurn>>,
     keep: AtomicU8,
+    /// Meter of what turns use.
+    meter: OnceLock<UsageMeter>,
 }
 
 impl Default for TurnJournal {
@@ -66,6 +70,7 @@ impl TurnJournal {
             export: OnceLock::new(),
             history: OnceLock::new(),
             keep: AtomicU8::default(),
+            meter: OnceLock::new(),
         }))
     }
 
@@ -96,13 +101,30 @@ impl TurnJournal {
         }
     }
 
-    /// Begins a turn of a client.
-    pub fn begin(&self, kind: ClientKind, client: &str) -> TurnTrace {
-        self.begin_kept(kind, client, None)
+    /// Counts with this meter what turns use, and refuses those beyond its limits. Only the first meter counts.
+    pub fn count_with(&self, meter: UsageMeter) {
+        if self.0.meter.set(meter).is_err() {
+            tracing::error!("what turns use is counted already");
+        }
     }
 
-    /// Begins a turn of a client of which so much is kept, whatever is configured.
-    pub fn begin_kept(&self, kind: ClientKind, client: &str, keep: Option<Keep>) -> TurnTrace {
+    pub(super) fn meter(&self) -> Option<&UsageMeter> {
+        self.0.meter.get()
+    }
+
+    /// Begins a turn of a client.
+    pub fn begin(&self, kind: ClientKind, client: &str) -> TurnTrace {
+        self.begin_as(kind, client, None)
+    }
+
+    /// Begins a turn of a client in this role, which may keep more or less than is configured.
+    pub fn begin_as(
+        &self,
+        kind: ClientKind,
+        client: &str,
+        role: Option<Arc<AssignedRole>>,
+    ) -> TurnTrace {
+        let keep = role.as_ref().and_then(|role| role.history);
         let activity =
             if kind == ClientKind::Voice { Activity::Listening } else { Activity::Thinking };
         let turn = TracedTurn {
@@ -116,10 +138,12 @@ impl TurnJournal {
             said: None,
             spans: Vec::new(),
             moments: Vec::new(),
+            used: Used::default(),
         };
         let facts = Mutex::new(Facts {
             turn,
             attempts: 0,
+            role,
             sound: TracedSound::default(),
             changed: self.changed(),
         });
@@ -177,9 +201,12 @@ impl TurnJournal {
         turn
     }
 
-    pub(super) fn ended(&self, ended: EndedTurn, keep: Keep) {
+    pub(super) fn ended(&self, ended: EndedTurn, keep: Keep, role: Option<&AssignedRole>) {
         let turn = ended.turn.clone();
         record_turn(&turn);
+        if let Some(meter) = self.meter() {
+            meter.count_turn(&turn, role);
+        }
         let has_words = turn.heard.is_some() || turn.said.is_some();
         if keep != Keep::Off && has_words {
             let lost = self.0.history.get().is_some_and(|h| h.try_send(ended).is_err());

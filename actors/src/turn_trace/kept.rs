@@ -1,5 +1,7 @@
 //! What of a turn is kept beyond the journal: how much of it, and its sound. Not for where it is kept.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
@@ -8,6 +10,8 @@ use super::{Entry, TracedTurn, TurnTrace, Writer};
 use crate::audio::pcm;
 use crate::audio::voice_detector::SAMPLE_RATE_HZ;
 
+/// Longest text of a person or of an answer that is kept, in characters.
+const MOST_CHARS: usize = 4_000;
 /// Longest sound of a person that is kept of a turn, in samples: a minute.
 const MOST_SAMPLES: usize = 60 * SAMPLE_RATE_HZ as usize;
 /// Most packets of an answer that are kept of a turn: three minutes of 60 ms.
@@ -83,20 +87,32 @@ impl Entry {
 }
 
 impl TurnTrace {
-    /// Keeps what the recogniser is given, if sound is kept.
+    /// Counts what the recogniser is given, and keeps it if sound is kept.
     pub(crate) fn heard_sound(&self, samples: &[i16]) {
+        if let Some(writer) = &self.writer {
+            writer.entry.hear(samples);
+        }
         if let Some(entry) = self.keeping_sound() {
             let now_ms = entry.ms(Instant::now());
             entry.facts().sound.hear(samples, now_ms);
         }
     }
 
-    /// Keeps a packet of the answer that is played at this time, if sound is kept.
-    pub(crate) fn said_packet(&self, opus: &Bytes, plays_at: Instant) {
+    /// Counts a packet of the answer, of this length, that is played at this time, and keeps it if sound is kept.
+    pub(crate) fn said_packet(&self, opus: &Bytes, plays_at: Instant, lasts: Duration) {
+        if let Some(writer) = &self.writer {
+            writer.entry.say(lasts);
+        }
         if let Some(entry) = self.keeping_sound() {
             let plays_ms = entry.ms(plays_at);
             entry.facts().sound.say(opus, plays_ms);
         }
+    }
+
+    /// Returns what is kept of these words.
+    pub(super) fn kept(&self, words: &str) -> Option<String> {
+        let keeps = self.writer.as_ref().is_some_and(|writer| writer.keeps_words());
+        (keeps && !words.is_empty()).then(|| words.chars().take(MOST_CHARS).collect())
     }
 
     fn keeping_sound(&self) -> Option<&Entry> {
@@ -112,7 +128,7 @@ impl Writer {
     }
 
     /// Returns whether its words are kept, by the journal or beyond it.
-    pub(super) fn keeps_words(&self) -> bool {
+    fn keeps_words(&self) -> bool {
         self.journal.keeps_words() || self.keep() != Keep::Off
     }
 }

@@ -4,6 +4,7 @@ mod afterwards;
 mod checks;
 mod consent;
 mod consent_of_text_clients;
+mod daily_limits;
 mod device_tools;
 mod echo;
 mod failures;

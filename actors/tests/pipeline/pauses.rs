@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hearken_actors::ports::ProviderErrorKind as Kind;
-use hearken_actors::role::{InterruptionManner, RoleSettings};
+use hearken_actors::role::{AssignedRole, InterruptionManner, RoleSettings};
 use hearken_actors::settings::PipelineSettings;
 use hearken_actors::testkit::{AsrAct, LlmAct, Received, TestPipeline, TtsAct, sound};
 
@@ -320,7 +320,8 @@ async fn the_role_of_a_device_decides_whether_voice_pauses_or_ends_a_reply() {
         let mut ring = playing(settings, &STORY).await;
         let role = RoleSettings { interruption: Some(manner), ..RoleSettings::default() };
         // It is given while the reply is played, and holds at once.
-        ring.script.style.lock().unwrap().role = Some(Arc::new(role));
+        ring.script.style.lock().unwrap().role =
+            Some(Arc::new(AssignedRole { role_id: "r".into(), settings: role }));
         ring.script.hears(words("嗯"));
         let voiced = ring.now();
         ring.stream(sound::voice(480)).await;

@@ -78,7 +78,7 @@ impl Llm for Model {
                     Step::Hang => std::future::pending().await,
                     Step::Finish => Ok(LlmDelta::Finished {
                         truncated: false,
-                        usage: Some(Usage { prompt_tokens: 1, completion_tokens: 1 }),
+                        usage: Some(Usage { prompt_tokens: 1, completion_tokens: 1, cost_nano: 0 }),
                     }),
                 };
                 Some((delta, (at + 1, running)))

@@ -14,6 +14,7 @@ mod settings;
 mod sql;
 mod tables;
 mod tools;
+mod usage;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -37,6 +38,7 @@ pub use roles::{MAX_ROLE_VERSIONS, MAX_ROLES, Role, RoleOutcome, RoleStore};
 pub use settings::{AuditEntry, MAX_AUDIT_ENTRIES, SettingsStore};
 pub use sql::{FILE_NAME, SqlStore};
 pub use tools::{KeptPin, KeptServer, ToolStore};
+pub use usage::{UsageGroup, UsageStore};
 
 /// Most stored devices that nobody bound, named or configured. Beyond, those of the address with the
 /// most are deleted, not seen for the longest time first.

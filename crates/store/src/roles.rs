@@ -31,7 +31,7 @@ pub struct Role {
 #[derive(Debug, Clone, PartialEq)]
 pub enum RoleOutcome {
     /// It is this now.
-    Done(Role),
+    Done(Box<Role>),
     /// Another role has the name.
     NameTaken,
     /// There are [`MAX_ROLES`] already.

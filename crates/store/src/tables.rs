@@ -57,7 +57,7 @@ const fn maybe(column: Column) -> Column {
 }
 
 /// All tables of the store.
-pub(super) const TABLES: [Table; 25] = [
+pub(super) const TABLES: [Table; 26] = [
     Table {
         name: "devices",
         columns: &[
@@ -263,6 +263,24 @@ pub(super) const TABLES: [Table; 25] = [
             number("updated_ms"),
         ],
         key: "role_id, version",
+    },
+    Table {
+        name: "daily_usage",
+        columns: &[
+            text("day"),
+            text("kind"),
+            text("client"),
+            text("role_id"),
+            number("turns"),
+            number("refused"),
+            number("prompt_tokens"),
+            number("completion_tokens"),
+            number("heard_ms"),
+            number("said_ms"),
+            number("said_chars"),
+            number("cost_nano"),
+        ],
+        key: "day, kind, client, role_id",
     },
     Table { name: "settings", columns: &[text("name"), json("value")], key: "name" },
     Table {

@@ -40,7 +40,7 @@ use std::sync::Arc;
 use hearken_actors::actors::pipeline::StyleLookup;
 use hearken_actors::dialogue::{ConversationStyle, SharedStyle};
 use hearken_actors::ports::{Tool, ToolSource};
-use hearken_actors::role::{RoleLookup, RoleSettings};
+use hearken_actors::role::{AssignedRole, RoleLookup};
 use hearken_actors::tools::SourceLookup;
 use hearken_proto::ids::DeviceId;
 use serde::Serialize;
@@ -207,7 +207,7 @@ impl Sources {
     }
 
     /// Replaces all roles; they hold from each conversation's next turn on.
-    fn set_roles(&self, roles: HashMap<String, Arc<RoleSettings>>) {
+    fn set_roles(&self, roles: HashMap<String, Arc<AssignedRole>>) {
         self.overrides.set_roles(roles);
     }
 

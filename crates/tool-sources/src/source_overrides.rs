@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use hearken_actors::role::RoleSettings;
+use hearken_actors::role::AssignedRole;
 use hearken_proto::ids::{DeviceId, SessionId};
 use hearken_store::Device;
 
@@ -59,7 +59,7 @@ pub(super) struct OverrideTable(Arc<RwLock<Tables>>);
 #[derive(Default)]
 struct Tables {
     devices: HashMap<DeviceId, Arc<Overrides>>,
-    roles: HashMap<String, Arc<RoleSettings>>,
+    roles: HashMap<String, Arc<AssignedRole>>,
     sessions: HashMap<SessionId, Session>,
 }
 
@@ -93,12 +93,12 @@ impl OverrideTable {
     }
 
     /// Returns a role.
-    pub(super) fn role(&self, role_id: &str) -> Option<Arc<RoleSettings>> {
+    pub(super) fn role(&self, role_id: &str) -> Option<Arc<AssignedRole>> {
         self.read().roles.get(role_id).cloned()
     }
 
     /// Replaces all roles.
-    pub(super) fn set_roles(&self, roles: HashMap<String, Arc<RoleSettings>>) {
+    pub(super) fn set_roles(&self, roles: HashMap<String, Arc<AssignedRole>>) {
         self.write().roles = roles;
     }
 

@@ -7,6 +7,7 @@ mod password;
 mod services;
 mod sessions;
 mod turns;
+mod usage;
 
 use hearken::config::Config;
 use reqwest::{Client, Method};

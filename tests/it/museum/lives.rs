@@ -15,12 +15,14 @@ use hearken_actors::ports::{
     ToolRequest,
 };
 use hearken_actors::testkit::ten_turns::{Conversation, TurnSeen, assert_undisturbed, ten_turns};
+use hearken_actors::usage::{UsageMeter, UsageSettings};
 use hearken_actors::wall_clock::Clock;
 use hearken_cluster::LocalLocks;
 use hearken_proto::ids::SessionId;
 use hearken_proto::museum::{ParseRequest, Parsed, Register};
 use hearken_store::{MuseumStore as _, SqlStore};
 use jiff::Timestamp;
+use jiff::civil::Date;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::json;
@@ -104,6 +106,7 @@ impl House {
             answers: None,
             model: "model".into(),
             now: Arc::new(|| "noon".into()),
+            usage: UsageMeter::new(UsageSettings::default(), || Date::ZERO),
         };
         let museum = Arc::new(Museum::new(ports, settings(LASTS)));
         Self { museum, store, model, seconds }

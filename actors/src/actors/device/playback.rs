@@ -144,7 +144,7 @@ impl DeviceActor {
                 }
                 let plays_at = live.epoch + live.playout.end(now);
                 live.playout.sent(now);
-                live.turn.trace().said_packet(&opus, plays_at);
+                live.turn.trace().said_packet(&opus, plays_at, live.playout.packet());
                 self.packet(opus, item.due, plays_at, ctx);
             }
             PlaybackStep::SentenceEnd(text) => {

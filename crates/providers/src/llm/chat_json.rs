@@ -316,7 +316,7 @@ pub(crate) fn words(content: &Value) -> String {
 fn usage(told: &Value) -> Option<Usage> {
     let count = |key: &str| whole(&told[key]).unwrap_or_default();
     let (prompt_tokens, completion_tokens) = (count("prompt_tokens"), count("completion_tokens"));
-    told.is_object().then_some(Usage { prompt_tokens, completion_tokens })
+    told.is_object().then_some(Usage { prompt_tokens, completion_tokens, ..Usage::default() })
 }
 
 /// Converts an error in the middle of the stream, by its code or by the status of an upstream

@@ -8,6 +8,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, StreamExt};
 use hearken_actors::metrics;
 use hearken_actors::ports::{Llm, LlmDelta, Prompt, ProviderError, ServiceState, Usage};
+use hearken_actors::usage::nano;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -76,9 +77,12 @@ pub(super) struct PricedLlm {
 impl Llm for PricedLlm {
     fn reply(&self, prompt: Prompt) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
         let (prices, face, costs) = (self.prices, self.face, self.costs.clone());
-        let counted = move |delta: &Result<LlmDelta, ProviderError>| {
-            let Ok(LlmDelta::Finished { usage: Some(usage), .. }) = delta else { return };
+        let counted = move |mut delta: Result<LlmDelta, ProviderError>| {
+            let Ok(LlmDelta::Finished { usage: Some(usage), .. }) = &mut delta else {
+                return delta;
+            };
             let cost = prices.cost(*usage);
+            usage.cost_nano = nano(cost);
             metrics::llm_used(face, usage, cost);
             costs.note(face, |figures| {
                 figures.prompt_tokens = figures.prompt_tokens.saturating_add(usage.prompt_tokens);
@@ -86,8 +90,9 @@ impl Llm for PricedLlm {
                     figures.completion_tokens.saturating_add(usage.completion_tokens);
                 figures.cost += cost;
             });
+            delta
         };
-        self.inner.reply(prompt).inspect(counted).boxed()
+        self.inner.reply(prompt).map(counted).boxed()
     }
 
     fn prefetch(&self, opening: Prompt) -> BoxFuture<'static, ()> {

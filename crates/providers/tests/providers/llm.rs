@@ -67,7 +67,7 @@ async fn a_reply_arrives_in_pieces() {
     check_reply(&hear(&settings(stub.url())).await.unwrap());
     stub.set(Behaviour::Empty);
     let nothing = hear(&settings(stub.url())).await.unwrap();
-    let usage = Some(Usage { prompt_tokens: 40, completion_tokens: 0 });
+    let usage = Some(Usage { prompt_tokens: 40, completion_tokens: 0, cost_nano: 0 });
     assert_eq!(nothing, [LlmDelta::Finished { truncated: false, usage }]);
 }
 
@@ -289,7 +289,7 @@ async fn an_answer_ends_with_what_it_cost_where_the_base_tells() {
     let stub = OpenAiChat::start(Behaviour::Normal, REPLY).await;
     let deltas = hear(&settings(stub.url())).await.unwrap();
     let pieces = u64::try_from(deltas.len() - 1).unwrap();
-    let told = Some(Usage { prompt_tokens: 40, completion_tokens: pieces });
+    let told = Some(Usage { prompt_tokens: 40, completion_tokens: pieces, cost_nano: 0 });
     assert_eq!(usage(&deltas), told);
     let silent = LlmSettings { usage: false, ..settings(stub.url()) };
     assert_eq!(usage(&hear(&silent).await.unwrap()), None);

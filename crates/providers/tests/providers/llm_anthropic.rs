@@ -46,7 +46,7 @@ async fn hear(settings: &LlmSettings) -> Result<Vec<LlmDelta>, ProviderError> {
 fn check_reply(deltas: &[LlmDelta]) {
     let (last, words) = deltas.split_last().unwrap();
     let pieces = u64::try_from(words.len()).unwrap();
-    let usage = Some(Usage { prompt_tokens: 12, completion_tokens: pieces });
+    let usage = Some(Usage { prompt_tokens: 12, completion_tokens: pieces, cost_nano: 0 });
     assert_eq!(*last, LlmDelta::Finished { truncated: false, usage });
     assert!(words.len() > 1, "the reply is streamed");
     let text = words.iter().map(|delta| match delta {

@@ -12,7 +12,7 @@ use super::Dialect;
 /// Number of the last migration.
 pub(crate) const SCHEMA: i64 = SQLITE[SQLITE.len() - 1].0;
 
-const SQLITE: [(i64, &str, &str); 13] = [
+const SQLITE: [(i64, &str, &str); 14] = [
     (1, "devices", include_str!("../../migrations/sqlite/0001_devices.sql")),
     (2, "tools", include_str!("../../migrations/sqlite/0002_tools.sql")),
     (3, "agents", include_str!("../../migrations/sqlite/0003_agents.sql")),
@@ -34,9 +34,10 @@ const SQLITE: [(i64, &str, &str); 13] = [
     (11, "persons", include_str!("../../migrations/sqlite/0011_persons.sql")),
     (12, "history", include_str!("../../migrations/sqlite/0012_history.sql")),
     (13, "roles", include_str!("../../migrations/sqlite/0013_roles.sql")),
+    (14, "usage", include_str!("../../migrations/sqlite/0014_usage.sql")),
 ];
 
-const POSTGRES: [(i64, &str, &str); 8] = [
+const POSTGRES: [(i64, &str, &str); 9] = [
     (6, "all", include_str!("../../migrations/postgres/0006_all.sql")),
     (7, "requests", include_str!("../../migrations/postgres/0007_requests.sql")),
     (8, "tool pins", include_str!("../../migrations/postgres/0008_tool_pins.sql")),
@@ -49,6 +50,7 @@ const POSTGRES: [(i64, &str, &str); 8] = [
     (11, "persons", include_str!("../../migrations/postgres/0011_persons.sql")),
     (12, "history", include_str!("../../migrations/postgres/0012_history.sql")),
     (13, "roles", include_str!("../../migrations/postgres/0013_roles.sql")),
+    (14, "usage", include_str!("../../migrations/postgres/0014_usage.sql")),
 ];
 
 /// Returns the migrator for this kind of database, which runs the missing migrations.

@@ -24,6 +24,7 @@ mod settings;
 mod snapshots;
 mod tools;
 mod upgrade;
+mod usage;
 
 use std::io;
 use std::ops::{Deref, DerefMut};

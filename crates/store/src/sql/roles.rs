@@ -58,7 +58,7 @@ impl RoleStore for SqlStore {
                 let updated = time(role.updated.as_millisecond())?;
                 let first = Role { version: 1, name: text(&role.name), updated, ..role.clone() };
                 insert(&mut work, &first).await?;
-                RoleOutcome::Done(first)
+                RoleOutcome::Done(Box::new(first))
             };
             work.commit().await?;
             Ok(outcome)
@@ -84,14 +84,14 @@ impl RoleStore for SqlStore {
             let outcome = if is_taken(&mut work, role_id, name).await? {
                 RoleOutcome::NameTaken
             } else if before.name == name && before.settings == *settings {
-                RoleOutcome::Done(before)
+                RoleOutcome::Done(Box::new(before))
             } else {
                 let (name, settings) = (text(name), settings.clone());
                 let version = before.version + 1;
                 let updated = time(now.as_millisecond())?;
                 let next = Role { name, settings, version, updated, ..before };
                 update(&mut work, &next).await?;
-                RoleOutcome::Done(next)
+                RoleOutcome::Done(Box::new(next))
             };
             work.commit().await?;
             Ok(outcome)

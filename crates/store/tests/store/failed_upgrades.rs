@@ -50,6 +50,11 @@ fn obstacles(kind: &str) -> Vec<Obstacle> {
             remove: "DROP TABLE role_versions",
             said: ["migration 13 failed", "role_versions"],
         },
+        Obstacle {
+            put: "CREATE TABLE daily_usage (somebody TEXT)",
+            remove: "DROP TABLE daily_usage",
+            said: ["migration 14 failed", "daily_usage"],
+        },
     ];
     all.push(if kind == "sqlite" {
         Obstacle {
@@ -112,7 +117,7 @@ async fn a_failed_upgrade_leaves_the_store_as_it_was(place: Arc<Place>) {
     }
     store.upgrade().await.unwrap();
     store.check_usable().await.unwrap();
-    assert_eq!(store.version().await.unwrap(), Some(13));
+    assert_eq!(store.version().await.unwrap(), Some(14));
     assert_eq!(store.devices("", 9).await.unwrap().devices.len(), 3);
     store.shut().await;
 }

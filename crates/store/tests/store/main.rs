@@ -31,6 +31,7 @@ mod settings;
 mod sync_errors;
 mod tls;
 mod tools;
+mod usage;
 
 use std::time::Duration;
 

@@ -48,7 +48,7 @@ async fn roles_are_added_changed_and_gone_back_to(place: Arc<Place>) {
     assert_eq!(store.roles().await.unwrap(), []);
     let (b, a) = (role("1", "b"), role("2", "a"));
     for role in [&b, &a] {
-        assert_eq!(add(&store, role).await, RoleOutcome::Done(role.clone()));
+        assert_eq!(add(&store, role).await, RoleOutcome::Done(Box::new(role.clone())));
     }
     assert_eq!(add(&store, &role("3", "a")).await, RoleOutcome::NameTaken);
     let store = open_again(&place, store).await;
@@ -58,12 +58,19 @@ async fn roles_are_added_changed_and_gone_back_to(place: Arc<Place>) {
     };
     assert_eq!(change("9", "c", &a.settings, 5).await, RoleOutcome::Unknown);
     assert_eq!(change("1", "a", &b.settings, 5).await, RoleOutcome::NameTaken);
-    assert_eq!(change("1", "b", &b.settings, 5).await, RoleOutcome::Done(b.clone()), "as it is");
+    assert_eq!(
+        change("1", "b", &b.settings, 5).await,
+        RoleOutcome::Done(Box::new(b.clone())),
+        "as it is"
+    );
     let second =
         Role { version: 2, updated: at(6), settings: RoleSettings::default(), ..b.clone() };
-    assert_eq!(change("1", "b", &second.settings, 6).await, RoleOutcome::Done(second.clone()));
+    assert_eq!(
+        change("1", "b", &second.settings, 6).await,
+        RoleOutcome::Done(Box::new(second.clone()))
+    );
     let third = Role { version: 3, name: "c".into(), updated: at(7), ..b.clone() };
-    assert_eq!(change("1", "c", &b.settings, 7).await, RoleOutcome::Done(third.clone()));
+    assert_eq!(change("1", "c", &b.settings, 7).await, RoleOutcome::Done(Box::new(third.clone())));
     assert_eq!(store.role_versions("1").await.unwrap(), [third.clone(), second, b]);
     assert_eq!(store.role_versions("9").await.unwrap(), []);
     assert_eq!(store.roles().await.unwrap(), [a, third]);
@@ -73,7 +80,7 @@ async fn only_so_many_roles_and_versions_are_kept(place: Arc<Place>) {
     let store = open(&place);
     for number in 0..MAX_ROLES {
         let role = role(&number.to_string(), &format!("role {number}"));
-        assert_eq!(add(&store, &role).await, RoleOutcome::Done(role));
+        assert_eq!(add(&store, &role).await, RoleOutcome::Done(Box::new(role)));
     }
     assert_eq!(add(&store, &role("more", "more")).await, RoleOutcome::TooMany);
     for number in 0..i64::from(MAX_ROLE_VERSIONS) + 2 {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hearken_actors::role::RoleSettings;
+use hearken_actors::role::{AssignedRole, RoleSettings};
 use hearken_proto::ids::DeviceId;
 use hearken_store::{Device, Role, RoleOutcome, StoreError};
 use jiff::Timestamp;
@@ -95,8 +95,10 @@ impl Registry {
     /// Uses the roles of the store.
     pub(super) async fn take_roles(&self) -> Result<(), StoreError> {
         let roles = self.0.store.roles().await?;
-        let roles = roles.into_iter().map(|role| (role.role_id, Arc::new(role.settings)));
-        self.0.sources.set_roles(roles.collect());
+        let assigned = roles.into_iter().map(|Role { role_id, settings, .. }| {
+            (role_id.clone(), Arc::new(AssignedRole { role_id, settings }))
+        });
+        self.0.sources.set_roles(assigned.collect());
         Ok(())
     }
 }

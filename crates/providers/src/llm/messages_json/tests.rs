@@ -118,7 +118,7 @@ fn words_and_calls_are_read_from_their_blocks() {
         end("tool_use"),
         json!({ "type": "message_stop" }),
     ]);
-    let usage = Some(Usage { prompt_tokens: 25, completion_tokens: 9 });
+    let usage = Some(Usage { prompt_tokens: 25, completion_tokens: 9, cost_nano: 0 });
     let expected = [
         LlmDelta::Text("你好".into()),
         LlmDelta::Calling,
@@ -183,7 +183,7 @@ fn odd_events_cost_neither_text_nor_calls() {
         json!({ "type": "message_stop" }),
     ]);
     assert!(broken.is_none());
-    let usage = Some(Usage { prompt_tokens: 0, completion_tokens: 7 });
+    let usage = Some(Usage { prompt_tokens: 0, completion_tokens: 7, cost_nano: 0 });
     let expected = [
         LlmDelta::Text("Hi".into()),
         LlmDelta::Text(".".into()),

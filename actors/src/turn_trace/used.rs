@@ -1,0 +1,76 @@
+//! What a turn uses, and whether a limit lets it be answered. Not for the sums of a day.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{ClientKind, Entry, TurnTrace};
+use crate::audio::pcm;
+use crate::audio::voice_detector::SAMPLE_RATE_HZ;
+use crate::ports::Usage;
+use crate::role::AssignedRole;
+use crate::usage::{LimitReached, Used};
+
+fn ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Entry {
+    pub(super) fn hear(&self, samples: &[i16]) {
+        let used = &mut self.facts().turn.used;
+        used.heard_ms =
+            used.heard_ms.saturating_add(ms(pcm::duration(samples.len(), SAMPLE_RATE_HZ)));
+    }
+
+    pub(super) fn say(&self, lasts: Duration) {
+        let used = &mut self.facts().turn.used;
+        used.said_ms = used.said_ms.saturating_add(ms(lasts));
+    }
+}
+
+impl TurnTrace {
+    /// Notes the role in which the turn is answered.
+    pub(crate) fn answered_as(&self, role: Option<Arc<AssignedRole>>) {
+        if let Some(writer) = &self.writer {
+            writer.entry.facts().role = role;
+        }
+    }
+
+    /// Reports whether what the turn uses is counted.
+    pub(crate) fn is_metered(&self) -> bool {
+        self.writer.as_ref().is_some_and(|writer| writer.journal.meter().is_some())
+    }
+
+    /// Counts an answer of the model.
+    pub(crate) fn used_model(&self, usage: &Usage) {
+        self.count(&(*usage).into());
+    }
+
+    /// Counts a text that is given to the synthesiser.
+    pub(crate) fn synthesises(&self, text: &str) {
+        let said_chars = u64::try_from(text.chars().count()).unwrap_or(u64::MAX);
+        self.count(&Used { said_chars, ..Used::default() });
+    }
+
+    /// Checks that no limit of the day is reached.
+    ///
+    /// # Errors
+    /// One is: the turn may use nothing more.
+    pub(crate) fn within_limits(&self) -> Result<(), LimitReached> {
+        let Some(writer) = &self.writer else { return Ok(()) };
+        let Some(meter) = writer.journal.meter() else { return Ok(()) };
+        let facts = writer.entry.facts();
+        let is_device = facts.turn.kind == ClientKind::Voice;
+        let device = if is_device { facts.turn.client.clone() } else { String::new() };
+        let role = facts.role.clone();
+        drop(facts);
+        let Some(reached) = meter.reached(&device, role.as_deref()) else { return Ok(()) };
+        writer.entry.facts().turn.used.refused = 1;
+        Err(reached)
+    }
+
+    fn count(&self, used: &Used) {
+        if let Some(writer) = &self.writer {
+            writer.entry.facts().turn.used.add(used);
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! What is counted, and which limits are reached.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI8, Ordering};
+
+use jiff::civil::date;
+
+use super::*;
+use crate::role::RoleSettings;
+
+fn meter(settings: UsageSettings) -> (UsageMeter, Arc<AtomicI8>) {
+    let day = Arc::new(AtomicI8::new(1));
+    let today = Arc::clone(&day);
+    let meter = UsageMeter::new(settings, move || date(2026, 11, today.load(Ordering::Relaxed)));
+    (meter, day)
+}
+
+fn tokens(tokens: u64) -> Used {
+    Used { turns: 1, prompt_tokens: tokens, ..Used::default() }
+}
+
+fn role(daily_tokens: u64) -> AssignedRole {
+    let settings = RoleSettings { daily_tokens: Some(daily_tokens), ..RoleSettings::default() };
+    AssignedRole { role_id: "kids".into(), settings }
+}
+
+#[test]
+fn each_limit_is_reached_by_its_own_sum_until_the_day_ends() {
+    let settings =
+        UsageSettings { device_tokens: 100, total_tokens: 300, ..UsageSettings::default() };
+    let (meter, day) = meter(settings);
+    let reached = |device: &str, role: Option<&AssignedRole>| {
+        meter.reached(device, role).map(|reached| reached.of)
+    };
+    meter.count("voice", "a", "", &tokens(99));
+    assert_eq!(reached("a", None), None);
+    meter.count("voice", "a", "", &tokens(1));
+    assert_eq!(reached("a", None), Some(LimitOf::Device));
+    assert_eq!(reached("b", None), None);
+    assert_eq!(reached("", None), None, "limits of devices are for devices");
+    meter.count("voice", "b", "kids", &tokens(50));
+    assert_eq!(reached("c", Some(&role(51))), None);
+    assert_eq!(reached("c", Some(&role(50))), Some(LimitOf::Role));
+    meter.count("text", "", "", &tokens(150));
+    assert_eq!(reached("", None), Some(LimitOf::Total));
+    day.store(2, Ordering::Relaxed);
+    assert_eq!(reached("a", Some(&role(50))), None);
+    assert_eq!(reached("a", Some(&role(0))), Some(LimitOf::Role), "0 of a role is nothing at all");
+}
+
+#[test]
+fn speech_costs_by_the_hour_and_by_the_character() {
+    let settings = UsageSettings {
+        asr_price_per_hour: 3.6,
+        tts_price_per_million_chars: 10.0,
+        total_cost: 0.02,
+        ..UsageSettings::default()
+    };
+    let (meter, _) = meter(settings);
+    let used = Used { heard_ms: 5_000, said_chars: 1_000, cost_nano: 4_999_999, ..Used::default() };
+    meter.count("voice", "a", "", &used);
+    assert_eq!(meter.reached("a", None), None);
+    meter.count("voice", "a", "", &Used { cost_nano: 1, ..Used::default() });
+    let reached = meter.reached("a", None);
+    assert_eq!(reached, Some(LimitReached { of: LimitOf::Total, limit: Limited::Cost }));
+    let [(_, sum)] = meter.take_unsaved().try_into().unwrap();
+    assert_eq!(sum.cost_nano, 5_000_000 + 10_000_000 + 5_000_000);
+}
+
+#[test]
+fn what_is_not_stored_is_kept_and_counts_beside_what_other_instances_stored() {
+    let (meter, _) = meter(UsageSettings { total_tokens: 30, ..UsageSettings::default() });
+    meter.count("voice", "a", "", &tokens(10));
+    let rows = meter.take_unsaved();
+    assert_eq!((rows.len(), meter.take_unsaved().len()), (1, 0));
+    meter.put_back(rows);
+    meter.count("voice", "a", "", &tokens(5));
+    let key = |kind: &str, day| UsageKey {
+        day: date(2026, 11, day),
+        kind: kind.into(),
+        client: String::new(),
+        role_id: String::new(),
+    };
+    meter.set_stored(
+        date(2026, 11, 1),
+        &[(key("text", 1), tokens(14)), (key("text", 2), tokens(99))],
+    );
+    assert_eq!(meter.reached("", None), None);
+    meter.count("text", "", "", &tokens(1));
+    assert!(meter.reached("", None).is_some());
+    let mut rows = meter.take_unsaved();
+    rows.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let sums: Vec<_> = rows.iter().map(|(key, used)| (&*key.kind, used.prompt_tokens)).collect();
+    assert_eq!(sums, [("text", 1), ("voice", 15)]);
+}
+
+#[test]
+fn the_names_of_a_crowd_are_not_kept_but_what_it_uses_counts() {
+    let (meter, _) = meter(UsageSettings::default());
+    let crowd = MAX_CLIENTS + 500;
+    for number in 0..crowd {
+        meter.count("voice", &number.to_string(), "", &tokens(1));
+    }
+    let rows = meter.take_unsaved();
+    assert_eq!(rows.len(), MAX_CLIENTS + 1);
+    let sum: u64 = rows.iter().map(|(_, used)| used.turns).sum();
+    assert_eq!(sum, u64::try_from(crowd).unwrap());
+}

@@ -114,13 +114,16 @@ test('a role is changed in every field, and an earlier version comes back', asyn
   await fields.getByRole('switch', { name: 'Remembers' }).uncheck();
   await fields.getByLabel('Kept of its conversations').selectOption('the words');
   await expect(fields.getByText('Tell those who talk to the devices')).toBeVisible();
+  await fields.getByLabel('Tokens a day').fill('5000');
+  await fields.getByLabel('Seconds of speech a day').fill('3600');
+  await fields.getByLabel('Money a day').fill('0.5');
   await expect(fields.getByText(/^Not saved: Instructions, Model,/)).toBeVisible();
   await accessible(page);
   await save(page).click();
   await expect(page.getByText('Saved.')).toBeVisible();
   expect(await body(`/api/roles/${id}`)).toMatchObject({
     version: 2, model: 'small', temperature: 0.3, max_tokens: 200, voice: 'anna', language: 'zh', tools_off: ['builtin'],
-    interruption: 'cut', memory: false, history: 'text',
+    interruption: 'cut', memory: false, history: 'text', daily_tokens: 5_000, daily_seconds: 3_600, daily_cost: 0.5,
   });
 
   const versions = page.getByRole('region', { name: 'Versions' });
@@ -129,6 +132,8 @@ test('a role is changed in every field, and an earlier version comes back', asyn
   await expect(second.locator('del', { hasText: 'You speak slowly.' })).toBeVisible();
   await expect(second.locator('ins', { hasText: 'You speak fast.' })).toBeVisible();
   await expect(second.locator('ins', { hasText: 'small' })).toBeVisible();
+  await expect(second.locator('del', { hasText: 'no limit of its own' })).toHaveCount(3);
+  await expect(second.locator('ins', { hasText: '5,000' })).toBeVisible();
   await accessible(page);
   await fields.getByLabel('Voice').fill('bert');
   await expect(versions.getByRole('button', { name: 'Go back to this one: Version 1' })).toBeDisabled();
@@ -140,7 +145,7 @@ test('a role is changed in every field, and an earlier version comes back', asyn
   await expect(fields.getByLabel('Language of the answers')).toHaveValue('');
   await expect(fields.getByRole('switch', { name: 'builtin' })).toBeChecked();
   await expect(save(page)).toBeDisabled();
-  expect(await body(`/api/roles/${id}`)).toMatchObject({ version: 3, model: '', temperature: null, tools_off: [], memory: true, history: null });
+  expect(await body(`/api/roles/${id}`)).toMatchObject({ version: 3, model: '', temperature: null, tools_off: [], memory: true, history: null, daily_tokens: null, daily_seconds: null, daily_cost: null });
   expect(faults).toEqual([]);
 });
 

@@ -65,13 +65,16 @@ export async function listenToOutput(page) {
   });
 }
 
-/** Changes what is kept, as the administrator. */
-export async function keep(what) {
+/** Changes settings, as the administrator; null goes back to the configuration. */
+export async function setting(body) {
   const { tokens } = JSON.parse(process.env.CONSOLE_KEPT);
   const api = await request.newContext({ baseURL: process.env.HEARKEN_URL, extraHTTPHeaders: { authorization: `Bearer ${tokens.access}` } });
-  expect((await api.fetch('/api/admin/config', { method: 'PATCH', data: { 'history.keep': what } })).status()).toBe(200);
+  expect((await api.fetch('/api/admin/config', { method: 'PATCH', data: body })).status()).toBe(200);
   await api.dispose();
 }
+
+/** Changes what is kept. */
+export const keep = (what) => setting({ 'history.keep': what });
 
 /** Expects no fault of accessibility in what the page shows. */
 export async function accessible(page) {

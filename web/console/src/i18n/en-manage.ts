@@ -183,6 +183,7 @@ export const enManage = {
   'section.chat': 'Applications',
   'section.museum': 'Museum clients',
   'section.history': 'History',
+  'section.usage': 'Use and costs',
   'section.log': 'Log',
 
   'chats.status': 'Show',

@@ -11,6 +11,7 @@ export const en = {
   'nav.people': 'People',
   'nav.roles': 'Roles',
   'nav.services': 'Services',
+  'nav.costs': 'Costs',
   'nav.tools': 'Tools',
   'nav.settings': 'Settings',
   'nav.conversations': 'Conversations',

@@ -2,23 +2,27 @@
 import { recall, remember } from '../lib/storage';
 import { fill, type Language, LANGUAGES, preferred } from './choose';
 import { en } from './en';
+import { enCosts } from './en-costs';
 import { enManage } from './en-manage';
 import { enRoles } from './en-roles';
 import { enServices } from './en-services';
 import { enSetup } from './en-setup';
 import { zh } from './zh';
+import { zhCosts } from './zh-costs';
 import { zhManage } from './zh-manage';
 import { zhRoles } from './zh-roles';
 import { zhServices } from './zh-services';
 import { zhSetup } from './zh-setup';
 
 export { type Language, LANGUAGES };
-export type Key = keyof typeof en | keyof typeof enManage | keyof typeof enRoles | keyof typeof enServices | keyof typeof enSetup;
+export type Key =
+  | keyof typeof en | keyof typeof enCosts | keyof typeof enManage | keyof typeof enRoles | keyof typeof enServices
+  | keyof typeof enSetup;
 export type Words = Record<Key, string>;
 
 export const dictionaries: Record<Language, Words> = {
-  en: { ...en, ...enManage, ...enRoles, ...enServices, ...enSetup },
-  zh: { ...zh, ...zhManage, ...zhRoles, ...zhServices, ...zhSetup },
+  en: { ...en, ...enCosts, ...enManage, ...enRoles, ...enServices, ...enSetup },
+  zh: { ...zh, ...zhCosts, ...zhManage, ...zhRoles, ...zhServices, ...zhSetup },
 };
 
 class LanguageState {

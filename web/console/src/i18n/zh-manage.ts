@@ -185,6 +185,7 @@ export const zhManage: Record<keyof typeof enManage, string> = {
   'section.chat': '应用',
   'section.museum': '博物馆客户端',
   'section.history': '历史',
+  'section.usage': '用量与费用',
   'section.log': '日志',
 
   'chats.status': '显示',

@@ -13,6 +13,7 @@ export const zh: Record<keyof typeof en, string> = {
   'nav.people': '人员',
   'nav.roles': '角色',
   'nav.services': '服务',
+  'nav.costs': '费用',
   'nav.tools': '工具',
   'nav.settings': '设置',
   'nav.conversations': '会话记录',

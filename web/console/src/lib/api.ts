@@ -5,7 +5,7 @@ import { session } from './session.svelte';
 import type {
   AdminMetrics, AgainAnswer, Audit, ChatMessages, ChatSessions, Device, Devices, DeviceTools, HistorySummary, KeptTurn,
   KeptTurns, MuseumSessions, Ota, PasswordState, Person, PersonDetail, Ready, Role, RoleFields, Roles, RoleTrial, RoleVersion, Service,
-  ServiceTest, Settings, SourceReport, ToolResult, ToolServer, ToolServerSettings, Turn, Voice,
+  ServiceTest, Settings, SourceReport, ToolResult, ToolServer, ToolServerSettings, Turn, Usage, Voice,
 } from './types';
 
 const one = (base: string, id: string, rest = '') => `${base}/${encodeURIComponent(id)}${rest}`;
@@ -166,6 +166,9 @@ export const history = {
 /** Tests a service; the recogniser gets the recording, a WAV file in base64, or what the synthesiser speaks. */
 export const testService = (service: Service, recording?: string) =>
   session.call<ServiceTest>('operator', '/api/services/test', { method: 'POST', body: { service, ...(recording ? { recording } : {}) } });
+
+/** What was used in the last so many days, today included. */
+export const usageOf = (days: number) => session.call<Usage>('operator', `/api/usage${query({ days })}`);
 
 /** Asks for the settings of a device, as firmware does when it boots. */
 export function boot(deviceId: string, clientId: string): Promise<Ota> {

@@ -2,7 +2,7 @@
 import './code.svelte';
 
 export const SCREENS = [
-  'home', 'talk', 'live', 'history', 'devices', 'people', 'roles', 'services', 'tools', 'settings', 'conversations',
+  'home', 'talk', 'live', 'history', 'devices', 'people', 'roles', 'services', 'costs', 'tools', 'settings', 'conversations',
   'audit',
 ] as const;
 export type Screen = (typeof SCREENS)[number];

@@ -96,10 +96,14 @@ export interface HistorySummary {
 }
 export interface AgainAnswer { answer: string; first_word_ms: number | null; total_ms: number; model: string | null }
 
-/** What a role says; empty and null mean what is configured, and a language of null that of the person. */
+/**
+ * What a role says; empty and null mean what is configured, a language of null that of the person, and a daily limit of null
+ * none of its own.
+ */
 export interface RoleFields {
   name: string; system_prompt: string; model: string; temperature: number | null; max_tokens: number | null; voice: string;
   language: string | null; tools_off: string[]; interruption: 'pause' | 'cut' | null; memory: boolean; history: Keep | null;
+  daily_tokens: number | null; daily_seconds: number | null; daily_cost: number | null;
 }
 export interface Role extends RoleFields { id: string; version: number; updated: string }
 export interface Roles { roles: Role[]; languages: string[] }
@@ -111,6 +115,23 @@ export type Service = 'tts' | 'asr' | 'llm';
 export interface ServiceTest {
   service: Service; ok: boolean; first_ms: number | null; total_ms: number; text: string | null; audio: string | null;
   error: string | null;
+}
+
+/** What is counted and can be limited: money, tokens read and written, seconds of speech heard and said. */
+export type Measure = 'cost' | 'tokens' | 'seconds';
+export interface Sums {
+  turns: number; refused: number; prompt_tokens: number; completion_tokens: number; heard_seconds: number; said_seconds: number;
+  said_chars: number; cost: number;
+}
+/** Most of each measure in a day; 0 is no limit. */
+export type UsageLimits = Record<Measure, number>;
+export interface ReachedLimit { of: 'device' | 'role' | 'total'; id: string; limit: Measure }
+export interface UsageDay extends Sums { day: string }
+export type UsageKind = Turn['kind'] | 'museum';
+export interface Usage {
+  today: string; from: string; currency: string; limits: Record<'device' | 'total', UsageLimits>; used_today: Sums;
+  reached: ReachedLimit[]; days: UsageDay[]; devices: (Sums & { client: string; name: string })[];
+  roles: (Sums & { role_id: string; name: string })[]; kinds: (Sums & { kind: UsageKind })[];
 }
 
 export interface Ota {

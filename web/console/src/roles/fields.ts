@@ -5,6 +5,7 @@ import type { RoleFields, RoleTrial } from '../lib/types';
 export type RoleField = keyof RoleFields;
 export const FIELDS: readonly RoleField[] = [
   'name', 'system_prompt', 'model', 'temperature', 'max_tokens', 'voice', 'language', 'tools_off', 'interruption', 'memory', 'history',
+  'daily_tokens', 'daily_seconds', 'daily_cost',
 ];
 /** Longest instructions, in characters. */
 export const MOST_PROMPT = 8_000;
@@ -12,7 +13,11 @@ export const MOST_PROMPT = 8_000;
 /** Returns the fields of a role alone, in a copy. */
 export function fieldsOf(role: RoleFields): RoleFields {
   const { name, system_prompt, model, temperature, max_tokens, voice, language, tools_off, interruption, memory, history } = role;
-  return { name, system_prompt, model, temperature, max_tokens, voice, language, tools_off: [...tools_off], interruption, memory, history };
+  const { daily_tokens, daily_seconds, daily_cost } = role;
+  return {
+    name, system_prompt, model, temperature, max_tokens, voice, language, tools_off: [...tools_off], interruption, memory, history,
+    daily_tokens, daily_seconds, daily_cost,
+  };
 }
 
 /** Returns fields as they are sent: without spaces around short texts, and null for a number that is not there. */
@@ -21,6 +26,7 @@ export function tidied(fields: RoleFields): RoleFields {
     ...fieldsOf(fields),
     name: fields.name.trim(), model: fields.model.trim(), voice: fields.voice.trim(),
     temperature: fields.temperature ?? null, max_tokens: fields.max_tokens ?? null,
+    daily_tokens: fields.daily_tokens ?? null, daily_seconds: fields.daily_seconds ?? null, daily_cost: fields.daily_cost ?? null,
   };
 }
 

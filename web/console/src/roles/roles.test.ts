@@ -8,6 +8,7 @@ import { changedFields, changesOf, fieldNamed, length, tidied, trialOf } from '.
 const role: RoleFields = {
   name: 'Grandma', system_prompt: 'Be kind.', model: '', temperature: null, max_tokens: null, voice: '', language: null,
   tools_off: ['builtin', 'home'], interruption: null, memory: true, history: null,
+  daily_tokens: null, daily_seconds: null, daily_cost: null,
 };
 const marked = (parts: Part[]) => parts.map((part) => `${{ same: '=', gone: '-', new: '+' }[part.kind]}${part.text}`);
 
@@ -20,6 +21,13 @@ describe('fields of a role', () => {
 
   it('are sent without spaces around short texts; instructions stay as they are', () => {
     expect(changesOf(role, tidied({ ...role, name: ' Grandma ', voice: ' anna ', system_prompt: ' Be kind.' }))).toEqual({ voice: 'anna', system_prompt: ' Be kind.' });
+  });
+
+  it('limit a day by what is typed: 0 is nothing at all, an empty field no limit', () => {
+    expect(changesOf(role, tidied({ ...role, daily_tokens: 0, daily_seconds: 3_600, daily_cost: 0.5 })))
+      .toEqual({ daily_tokens: 0, daily_seconds: 3_600, daily_cost: 0.5 });
+    const emptied = { daily_tokens: undefined as unknown as null, daily_cost: null };
+    expect(changesOf({ ...role, daily_tokens: 5, daily_cost: 1 }, tidied({ ...role, ...emptied }))).toEqual({ daily_tokens: null, daily_cost: null });
   });
 
   it('are tried without those that are empty', () => {
@@ -37,6 +45,7 @@ describe('fields of a role', () => {
     expect(refused(409, 'there is a role of this name: choose another')).toBe('name');
     expect(refused(409, 'there are 100 roles: delete one')).toBeNull();
     expect(refused(400, 'the request cannot be read: `max_tokens` is 0: use 1 to 100000')).toBe('max_tokens');
+    expect(refused(400, '`daily_cost` is a number from 0 to 1000000000')).toBe('daily_cost');
     expect(refused(400, 'a name has 1 to 64 characters')).toBe('name');
     expect(refused(400, 'the body breaks off')).toBeNull();
     expect(refused(503, '`model` does not answer')).toBeNull();

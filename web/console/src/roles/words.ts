@@ -1,5 +1,6 @@
 // Fields of a role and their values in words of the language. Not for what differs: see fields.ts.
 import { language, t } from '../i18n/index.svelte';
+import { number } from '../lib/format';
 import type { RoleFields } from '../lib/types';
 import type { RoleField } from './fields';
 
@@ -28,6 +29,9 @@ export function valueOf(role: RoleFields, field: RoleField): string {
     case 'interruption': return role.interruption === null ? t('roles.configured') : t(`roles.interruption.${role.interruption}`);
     case 'memory': return role.memory ? t('word.yes') : t('word.no');
     case 'history': return role.history === null ? t('roles.configured') : t(`history.keep.${role.history}`);
+    case 'daily_tokens': case 'daily_seconds': case 'daily_cost': return limit(role[field]);
     default: return String(role[field] ?? '') || t('roles.configured');
   }
 }
+
+const limit = (most: number | null): string => (most === null ? t('roles.limits.none') : number(most, language.tag));

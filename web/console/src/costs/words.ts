@@ -1,0 +1,25 @@
+// What was used and what is limited, in words of the language. Not for the numbers: see amounts.ts.
+import { language, t } from '../i18n/index.svelte';
+import { href } from '../lib/router.svelte';
+import type { Measure, UsageKind, UsageLimits } from '../lib/types';
+import { amountText, MEASURES, type NamedLimit } from './amounts';
+
+const KINDS = { voice: 'nav.devices', text: 'section.gateway', chat: 'section.chat', museum: 'section.museum' } as const;
+
+export const labelOf = (measure: Measure): string => t(`costs.measure.${measure}`);
+export const kindOf = (kind: UsageKind): string => t(KINDS[kind]);
+export const inWords = (amount: number, measure: Measure, currency: string): string => amountText(amount, measure, currency, language.tag);
+
+/** Names the limits that are set; 0 sets none. */
+export function limitsOf(limits: UsageLimits, currency: string): string {
+  const set = MEASURES.filter((measure) => limits[measure] > 0);
+  const named = set.map((measure) => `${labelOf(measure)}: ${inWords(limits[measure], measure, currency)}`);
+  return named.join(' · ') || t('costs.noLimit');
+}
+
+export const reachedText = ({ of, name, limit }: NamedLimit): string => t(`costs.reached.${of}`, { name, measure: labelOf(limit) });
+
+/** Returns where more is to be seen of what a limit is about; null where it is about all together. */
+export function placeOf({ of, id }: NamedLimit): string | null {
+  return of === 'total' ? null : href(of === 'device' ? 'devices' : 'roles', id);
+}

@@ -1,11 +1,13 @@
 //! Administration: sessions of the administrator, settings that change at run time, and the audit
 //! log. Not for HTTP.
 //!
-//! Reading order: `keys`, [`settings`], [`model`], [`password`], [`setup_code`], [`sessions`].
+//! Reading order: `keys`, [`settings`], [`model`], [`password`], [`setup_code`], [`rights`],
+//! [`sessions`].
 
 mod keys;
 pub mod model;
 pub mod password;
+pub mod rights;
 pub mod sessions;
 pub mod settings;
 pub mod setup_code;

@@ -97,13 +97,21 @@ impl Passwords {
         password: &str,
         entry: &AuditEntry,
     ) -> Result<Credential, StoreError> {
+        let hash = self.hashed(password).await?;
+        let kept = Some(Value::String(hash.expose().to_owned()));
+        self.store.change(&[(HASH.to_owned(), kept)], entry).await?;
+        Ok(Credential::Chosen(hash))
+    }
+
+    /// Returns the hash of a password.
+    ///
+    /// # Errors
+    /// It could not be made.
+    pub(super) async fn hashed(&self, password: &str) -> Result<Secret, StoreError> {
         let password = password.to_owned();
         let hashed = self.work(move || hash(&password)).await.and_then(Result::ok);
         let failed = || StoreError::because(StoreErrorKind::Unusable, "a password was not hashed");
-        let hash = hashed.ok_or_else(failed)?;
-        let kept = Some(Value::String(hash.clone()));
-        self.store.change(&[(HASH.to_owned(), kept)], entry).await?;
-        Ok(Credential::Chosen(Secret::new(hash)))
+        hashed.map(Secret::new).ok_or_else(failed)
     }
 
     /// Does long work in a thread that serves nobody else.

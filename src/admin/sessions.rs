@@ -1,7 +1,9 @@
-//! Sessions of the administrator: logging in with the password returns a short-lived access token
+//! Sessions of the administrator and of others who have an account: logging in with the password returns a short-lived access token
 //! and a long-lived refresh token. Refresh tokens are single-use; reuse revokes the session. Both are
 //! valid as long as their session is, which the store keeps for every instance of the server: it ends
 //! with its log-out, and with the password that opened it. Not for HTTP.
+
+mod accounts;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,12 +20,18 @@ use serde_json::{Value, json};
 use sha2::Sha256;
 use utoipa::ToSchema;
 
+use self::accounts::holder_of;
 use super::password::{Credential, Passwords};
+use super::rights::Right;
 use super::token_signing;
-use crate::auth::same;
+
+pub use self::accounts::{Account, AccountError, MAX_ACCOUNTS};
 
 /// The administrator's name.
 pub const USERNAME: &str = "admin";
+/// Hash that no password has: what the password of an unknown name is compared with.
+const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$aGVhcmtlbiBub2JvZHkgMQ$\
+                      AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 /// Audience of the tokens.
 const AUDIENCE: &str = "hearken admin";
 /// Text that is mixed with the server's secret to derive the signing key.
@@ -95,11 +103,13 @@ struct Claims {
     exp: i64,
 }
 
-/// Authenticated administrator.
+/// Somebody who is logged in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Administrator {
-    /// Name of the administrator.
+pub struct LoggedIn {
+    /// Their name.
     pub who: String,
+    /// What they may do now.
+    pub right: Right,
     session: String,
 }
 
@@ -167,13 +177,23 @@ impl AdminSessions {
         from: &str,
         now: Timestamp,
     ) -> Result<TokenPair, LoginError> {
-        let credential = self.passwords.credential().await?;
-        // Both are compared, whatever the result of the first.
-        let known = [same(username, USERNAME), self.passwords.fits(&credential, password).await];
-        if known != [true, true] {
+        let who = username.to_lowercase();
+        let holder = self.holder(&who).await?;
+        // An unknown name takes as long as a wrong password.
+        let nobody = || (Credential::Chosen(Secret::new(NOBODY)), Right::Guest);
+        let (credential, _) = holder.clone().unwrap_or_else(nobody);
+        if !self.passwords.fits(&credential, password).await || holder.is_none() {
             return Err(LoginError::Wrong);
         }
-        self.open(&credential, from, now).await
+        self.open(&who, &credential, from, now).await
+    }
+
+    /// Returns what logs somebody in now, and their right; `None` if nobody has this name.
+    async fn holder(&self, who: &str) -> Result<Option<(Credential, Right)>, StoreError> {
+        if who == USERNAME {
+            return Ok(Some((self.passwords.credential().await?, Right::Administrator)));
+        }
+        holder_of(&*self.store, who).await
     }
 
     /// Returns the passwords.
@@ -184,16 +204,17 @@ impl AdminSessions {
     /// Opens a session for somebody who has shown the credential.
     async fn open(
         &self,
+        who: &str,
         credential: &Credential,
         from: &str,
         now: Timestamp,
     ) -> Result<TokenPair, LoginError> {
         let session = uuid::Uuid::new_v4().to_string();
         let print = self.fingerprint(credential);
-        let (pair, state) = self.pair(&session, &print, now)?;
+        let (pair, state) = self.pair(&session, who, &print, now)?;
         let mut changes = vec![(format!("{SESSION}{session}"), Some(state))];
-        changes.extend(self.expired(&print, now).await?.into_iter().map(|name| (name, None)));
-        self.store.change(&changes, &entry(USERNAME, "logged in", from, now)).await?;
+        changes.extend(self.expired(now).await?.into_iter().map(|name| (name, None)));
+        self.store.change(&changes, &entry(who, "logged in", from, now)).await?;
         Ok(pair)
     }
 
@@ -214,26 +235,32 @@ impl AdminSessions {
         self.set_password(password, from, now).await
     }
 
-    /// Changes the password. All sessions end; returns the tokens of a new one.
+    /// Changes the password of somebody who is logged in. All their sessions end; returns the tokens of a new one.
     ///
     /// # Errors
     /// The current one is wrong, the configuration decides, or the store failed.
     pub async fn change_password(
         &self,
+        who: &str,
         current: &str,
         password: &str,
         from: &str,
         now: Timestamp,
     ) -> Result<TokenPair, LoginError> {
         let _one_at_a_time = self.refresh_lock.lock().await;
-        let credential = self.passwords.credential().await?;
+        let (credential, _) = self.holder(who).await?.ok_or(LoginError::Over)?;
         if matches!(credential, Credential::Configured(_)) {
             return Err(LoginError::Configured);
         }
         if !self.passwords.fits(&credential, current).await {
             return Err(LoginError::Wrong);
         }
-        self.set_password(password, from, now).await
+        if who == USERNAME {
+            return self.set_password(password, from, now).await;
+        }
+        let told = entry(who, "password changed", from, now);
+        let credential = self.set_account_password(who, password, &told).await?;
+        self.open(who, &credential, from, now).await
     }
 
     async fn set_password(
@@ -244,7 +271,7 @@ impl AdminSessions {
     ) -> Result<TokenPair, LoginError> {
         let told = entry(USERNAME, "password changed", from, now);
         let credential = self.passwords.choose(password, &told).await?;
-        self.open(&credential, from, now).await
+        self.open(USERNAME, &credential, from, now).await
     }
 
     /// Returns the keyed hash of a credential.
@@ -252,22 +279,27 @@ impl AdminSessions {
         URL_SAFE_NO_PAD.encode(derived(&self.print_key, credential.text().as_bytes()))
     }
 
-    /// Returns the names of sessions that have expired, or were opened with another password.
-    async fn expired(&self, print: &str, now: Timestamp) -> Result<Vec<String>, StoreError> {
+    /// Returns the names of sessions that have expired, or were opened with a password that does not hold any more.
+    async fn expired(&self, now: Timestamp) -> Result<Vec<String>, StoreError> {
         let all = self.store.settings().await?;
+        let own = self.passwords.credential().await?;
+        let others = all.iter().filter_map(Account::read).map(|account| account.credential());
+        let prints: Vec<Value> =
+            others.chain([own]).map(|credential| self.fingerprint(&credential).into()).collect();
         let expired = |(name, state): &(String, Value)| {
             let over = state["expires"].as_i64() <= Some(now.as_second());
-            name.starts_with(SESSION) && (over || state[PRINT] != print)
+            name.starts_with(SESSION) && (over || !prints.contains(&state[PRINT]))
         };
         Ok(all.into_iter().filter(expired).map(|(name, _)| name).collect())
     }
 
-    /// Returns the state of a session that has not ended, and the fingerprint of the credential of now.
-    async fn session(&self, name: &str) -> Result<(Value, String), LoginError> {
-        let print = self.fingerprint(&self.passwords.credential().await?);
-        let state = self.store.setting(name).await?;
+    /// Returns the state of a session that has not ended, the fingerprint of the credential of now, and the right.
+    async fn session(&self, claims: &Claims) -> Result<(Value, String, Right), LoginError> {
+        let (credential, right) = self.holder(&claims.sub).await?.ok_or(LoginError::Over)?;
+        let print = self.fingerprint(&credential);
+        let state = self.store.setting(&format!("{SESSION}{}", claims.sid)).await?;
         let state = state.filter(|state| state[PRINT] == print).ok_or(LoginError::Over)?;
-        Ok((state, print))
+        Ok((state, print, right))
     }
 
     /// Exchanges a refresh token for the next two tokens. A token that was used before ends its
@@ -284,14 +316,14 @@ impl AdminSessions {
         let claims = self.claims(token, Kind::Refresh, now)?;
         let name = format!("{SESSION}{}", claims.sid);
         let _one_at_a_time = self.refresh_lock.lock().await;
-        let (state, print) = self.session(&name).await?;
+        let (state, print, _) = self.session(&claims).await?;
         if state["refresh"] != claims.jti {
             let told = entry(&claims.sub, "session ended: a token came twice", from, now);
             self.store.change(&[(name, None)], &told).await?;
             tracing::warn!("an administrator's refresh token was used twice: ended the session");
             return Err(LoginError::Over);
         }
-        let (pair, state) = self.pair(&claims.sid, &print, now)?;
+        let (pair, state) = self.pair(&claims.sid, &claims.sub, &print, now)?;
         let told = entry(&claims.sub, "tokens refreshed", from, now);
         self.store.change(&[(name, Some(state))], &told).await?;
         Ok(pair)
@@ -303,24 +335,22 @@ impl AdminSessions {
     /// The store failed.
     pub async fn log_out(
         &self,
-        administrator: &Administrator,
+        who: &LoggedIn,
         from: &str,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        let name = format!("{SESSION}{}", administrator.session);
-        self.store
-            .change(&[(name, None)], &entry(&administrator.who, "logged out", from, now))
-            .await
+        let name = format!("{SESSION}{}", who.session);
+        self.store.change(&[(name, None)], &entry(&who.who, "logged out", from, now)).await
     }
 
-    /// Verifies an access token and returns its administrator.
+    /// Verifies an access token and returns who shows it.
     ///
     /// # Errors
     /// The token is invalid or has expired, its session is over, or the store failed.
-    pub async fn verify(&self, token: &str, now: Timestamp) -> Result<Administrator, LoginError> {
+    pub async fn verify(&self, token: &str, now: Timestamp) -> Result<LoggedIn, LoginError> {
         let claims = self.claims(token, Kind::Access, now)?;
-        self.session(&format!("{SESSION}{}", claims.sid)).await?;
-        Ok(Administrator { who: claims.sub, session: claims.sid })
+        let (_, _, right) = self.session(&claims).await?;
+        Ok(LoggedIn { who: claims.sub, right, session: claims.sid })
     }
 
     fn claims(&self, token: &str, kind: Kind, now: Timestamp) -> Result<Claims, LoginError> {
@@ -341,6 +371,7 @@ impl AdminSessions {
     fn pair(
         &self,
         session: &str,
+        who: &str,
         print: &str,
         now: Timestamp,
     ) -> Result<(TokenPair, Value), LoginError> {
@@ -348,7 +379,7 @@ impl AdminSessions {
             let jti = uuid::Uuid::new_v4().to_string();
             let iat = now.as_second();
             let claims = Claims {
-                sub: USERNAME.into(),
+                sub: who.into(),
                 aud: AUDIENCE.into(),
                 kind,
                 sid: session.to_owned(),

@@ -20,7 +20,8 @@ use super::fault::{Answer, Faults, Refusal, refusal, store_failed};
 use super::middleware::{address_of, middleware_state, too_often};
 use super::params;
 use super::request_identity::{bearer, json as json_body};
-use crate::admin::sessions::Administrator;
+use crate::admin::rights::least;
+use crate::admin::sessions::LoggedIn;
 use crate::admin::setup_code::SetupCode;
 use crate::admin::{AdminSessions, ChangeError, LoginError, RuntimeSettings, TokenPair};
 use crate::museum::Museum;
@@ -59,15 +60,23 @@ pub(super) fn not_logged_in(error: &LoginError) -> Refusal {
 }
 
 impl Admin {
-    /// Returns the session whose access token the request has.
-    pub(super) async fn verified(&self, request: &HttpRequest) -> Result<Administrator, Refusal> {
+    /// Returns who shows an access token, if their right opens this route.
+    pub(super) async fn verified(&self, request: &HttpRequest) -> Result<LoggedIn, Refusal> {
         let token = bearer(request);
         if token.is_empty() {
             let about = "log in at /api/admin/login, and show the access token";
             return Err(refusal(Fault::Unauthorized, about));
         }
         let verified = self.admin_sessions.verify(&token, Timestamp::now()).await;
-        verified.map_err(|error| not_logged_in(&error))
+        let who = verified.map_err(|error| not_logged_in(&error))?;
+        let pattern = request.match_pattern().unwrap_or_default();
+        let least = least(request.method(), &pattern);
+        if who.right < least {
+            let about =
+                format!("this needs the right `{}`, you have `{}`", least.name(), who.right.name());
+            return Err(refusal(Fault::Forbidden, &about));
+        }
+        Ok(who)
     }
 
     pub(super) async fn attempt(&self, request: &HttpRequest) -> Result<(), Refusal> {
@@ -91,9 +100,9 @@ impl Admin {
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct LogIn {
-    /// User name: `admin`.
+    /// Name: `admin`, or that of an account.
     username: String,
-    /// Password: `admin.password`, else the one that was chosen, else the admin token.
+    /// Password; of `admin` it is `admin.password`, else the one that was chosen, else the admin token.
     password: String,
 }
 
@@ -111,7 +120,7 @@ pub(super) async fn log_in(
     let pair = admin.admin_sessions.log_in(&username, &password, &from, Timestamp::now()).await;
     let pair = pair.map_err(|error| {
         if matches!(error, LoginError::Wrong) {
-            tracing::warn!(from, "refused a log-in as administrator");
+            tracing::warn!(from, "refused a log-in");
         }
         not_logged_in(&error)
     })?;

@@ -18,11 +18,11 @@ use super::fault::{Refusal, refusal};
 use super::middleware::owner_of;
 use super::request_identity::{bearer, json_or};
 use super::{AccessControl, Admin, Chats};
-use crate::admin::sessions::Administrator;
+use crate::admin::sessions::LoggedIn;
 
-/// Somebody with the admin token, or the access token of an administrator who is logged in; anybody where no token is
-/// required.
-pub(super) struct Operator;
+/// Somebody with the admin token, or somebody who is logged in (told) and whose right opens the route; anybody where no token
+/// is required.
+pub(super) struct Operator(pub(super) Option<LoggedIn>);
 
 /// Somebody on this machine or in its network, or with the admin token.
 pub(super) struct Near;
@@ -43,8 +43,8 @@ struct SessionPath {
     id: String,
 }
 
-/// Session of an administrator who is logged in.
-pub(super) struct AdminSession(pub(super) Administrator);
+/// Somebody who is logged in and whose right opens the route.
+pub(super) struct AdminSession(pub(super) LoggedIn);
 
 /// Returns the state of this type; every route that needs it is registered together with it.
 pub(super) fn state<T: 'static>(request: &HttpRequest) -> Result<&T, Refusal> {
@@ -60,7 +60,7 @@ impl FromRequest for Operator {
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
         let access = state::<AccessControl>(request);
         let refused = match access.and_then(|access| access.auth.admin(request)) {
-            Ok(()) => return Either::Left(ready(Ok(Self))),
+            Ok(()) => return Either::Left(ready(Ok(Self(None)))),
             Err(refused) => refused,
         };
         // The admin token has no dots, an access token (JWT) has two.
@@ -68,7 +68,7 @@ impl FromRequest for Operator {
         let admin = request.app_data::<web::Data<Admin>>().filter(|_| has_access_token).cloned();
         let Some(admin) = admin else { return Either::Left(ready(Err(refused))) };
         let request = request.clone();
-        Either::Right(Box::pin(async move { admin.verified(&request).await.map(|_| Self) }))
+        Either::Right(Box::pin(async move { admin.verified(&request).await.map(Some).map(Self) }))
     }
 }
 
@@ -131,7 +131,8 @@ impl FromRequest for AdminSession {
     }
 }
 
-/// JSON body of this type; anything else is refused as a bad request.
+/// JSON body of this type, of somebody who may use the route; who may not is refused before the body is read, and anything
+/// else as a bad request.
 pub(super) struct JsonBody<T>(pub(super) T);
 
 /// JSON body of a request about chat sessions, whose document has a fault of its own for an invalid
@@ -157,7 +158,12 @@ impl<T: DeserializeOwned + 'static> FromRequest for JsonBody<T> {
     type Future = LocalBoxFuture<'static, Result<Self, Refusal>>;
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
-        read(request, payload, Fault::BadRequest, Self)
+        let operator = Operator::from_request(request, &mut Payload::None);
+        let body = read(request, payload, Fault::BadRequest, Self);
+        Box::pin(async move {
+            operator.await?;
+            body.await
+        })
     }
 }
 

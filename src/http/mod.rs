@@ -1,6 +1,7 @@
 //! The route table. Each route parses a request, calls one function and renders the result; no
 //! dialogue, no SQL, no retries here.
 
+mod accounts;
 mod admin;
 mod auth;
 mod chat;
@@ -145,7 +146,12 @@ pub fn admin_routes(services: &mut ServiceConfig, admin: Arc<Admin>) {
         .route("/api/admin/sessions", web::get().to(admin::sessions))
         .route("/api/admin/sessions/{id}", web::delete().to(admin::end_session))
         .route("/api/admin/metrics", web::get().to(admin::metrics))
-        .route("/api/admin/audit", web::get().to(admin::audit));
+        .route("/api/admin/audit", web::get().to(admin::audit))
+        .route("/api/account", web::get().to(accounts::asking))
+        .route("/api/accounts", web::get().to(accounts::list))
+        .route("/api/accounts", web::post().to(accounts::add))
+        .route(accounts::ONE, web::patch().to(accounts::change))
+        .route(accounts::ONE, web::delete().to(accounts::delete));
 }
 
 /// Adds the routes about people whose voices are known.

@@ -10,8 +10,9 @@ use utoipa_swagger_ui::SwaggerUi;
 
 use super::fault::FaultBody;
 use super::{
-    admin, chat, chat_worlds, device_orders, device_tools, devices, health, history, mcp_endpoint,
-    museum, password, persons, roles, services, tool_servers, tools_api, turns, usage,
+    accounts, admin, chat, chat_worlds, device_orders, device_tools, devices, health, history,
+    mcp_endpoint, museum, password, persons, roles, services, tool_servers, tools_api, turns,
+    usage,
 };
 
 /// Path of the description.
@@ -47,6 +48,7 @@ pub const PATH: &str = "/api/openapi.json";
         history::summary, history::list, history::get, history::heard, history::said,
         history::delete, history::delete_many, history::again, history::export,
         services::test, usage::report,
+        accounts::asking, accounts::list, accounts::add, accounts::change, accounts::delete,
         health::healthz, health::readyz, health::metrics, mcp_endpoint::health,
     )
 )]

@@ -1,4 +1,4 @@
-//! REST API of the administrator's password: choosing the first one with a code, and changing it. Not for log-ins.
+//! REST API of passwords: choosing the administrator's first one with a code, and changing one's own. Not for log-ins.
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_proto::fault::Fault;
@@ -12,6 +12,7 @@ use super::fault::{Answer, Faults, Refusal, refusal, store_failed};
 use super::middleware::address_of;
 use super::request_identity::json as json_body;
 use crate::admin::password::{Credential, RULE, is_acceptable};
+use crate::admin::sessions::USERNAME;
 use crate::admin::{LoginError, TokenPair};
 
 /// Path of the first password.
@@ -44,7 +45,7 @@ struct Change {
     password: String,
 }
 
-fn checked(password: &str) -> Result<(), Refusal> {
+pub(super) fn checked(password: &str) -> Result<(), Refusal> {
     is_acceptable(password).then_some(()).ok_or_else(|| refusal(Fault::BadRequest, RULE))
 }
 
@@ -92,11 +93,11 @@ pub(super) async fn choose_first(
     logged_in(pair)
 }
 
-/// Changes the password; all other sessions end (`POST /api/admin/password`).
+/// Changes the password of who is logged in; all their other sessions end (`POST /api/admin/password`).
 #[utoipa::path(post, path = "/api/admin/password", tag = "administrator", request_body = Change,
     responses((status = 200, body = TokenPair), Faults))]
 pub(super) async fn change(
-    _: AdminSession,
+    session: AdminSession,
     request: HttpRequest,
     payload: web::Payload,
     admin: web::Data<Admin>,
@@ -106,8 +107,9 @@ pub(super) async fn change(
     checked(&password)?;
     let from = address_of(&request);
     let now = Timestamp::now();
-    let pair = admin.admin_sessions.change_password(&current, &password, &from, now).await;
-    if pair.is_ok() {
+    let who = session.0.who.as_str();
+    let pair = admin.admin_sessions.change_password(who, &current, &password, &from, now).await;
+    if pair.is_ok() && who == USERNAME {
         admin.setup_code.end();
         tracing::info!(from, "changed the password of the administrator");
     }

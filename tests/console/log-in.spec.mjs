@@ -68,6 +68,8 @@ test('tokens are refreshed once before they end, and the next ones are used', as
     bearers.push(route.request().headers().authorization);
     return route.fulfill({ json: { settings: {}, sources: {} } });
   });
+  await page.route('**/api/account', (route) => route.fulfill({ json: { name: 'admin', right: 'administrator' } }));
+  await page.route('**/api/accounts', (route) => route.fulfill({ json: { accounts: [] } }));
   kept.tokens.expires = Date.now() + 5_000;
   process.env.CONSOLE_KEPT = JSON.stringify(kept);
   try {

@@ -2,7 +2,7 @@
 // scrolling at the width of a phone. Not for what the screens do.
 import { accessible, expect, MOCK_URL, test } from './support.mjs';
 
-const SCREENS = ['home', 'talk', 'live', 'history', 'devices', 'people', 'roles', 'services', 'costs', 'tools', 'settings', 'conversations', 'audit'];
+const SCREENS = ['home', 'talk', 'live', 'history', 'devices', 'people', 'roles', 'services', 'costs', 'tools', 'settings', 'conversations', 'audit', 'account'];
 
 for (const screen of SCREENS) {
   for (const language of ['en', 'zh']) {

@@ -3,7 +3,7 @@
 import { expect, keep, operator, test } from './support.mjs';
 
 const folder = process.env.CONSOLE_PICTURES ?? '';
-const SCREENS = ['home', 'talk', 'live', 'history', 'devices', 'people', 'roles', 'services', 'costs', 'tools', 'settings', 'conversations', 'audit'];
+const SCREENS = ['home', 'talk', 'live', 'history', 'devices', 'people', 'roles', 'services', 'costs', 'tools', 'settings', 'conversations', 'audit', 'account'];
 const FORMS = [
   { name: 'light', theme: 'light', width: 1200, height: 760 },
   { name: 'dark', theme: 'dark', width: 1200, height: 760 },

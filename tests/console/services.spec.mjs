@@ -209,6 +209,7 @@ test('who logged in with the admin token for want of a password is told to choos
   const figures = { devices: 0, text_clients: 0, museum_sessions: 0 };
   const answers = { login: pair, setup: { password: 'none' } };
   await page.route('**/api/admin/**', (route) => route.fulfill({ json: answers[route.request().url().split('/').at(-1)] ?? figures }));
+  await page.route('**/api/account', (route) => route.fulfill({ json: { name: 'admin', right: 'administrator' } }));
   await page.goto('/console/');
   await page.getByRole('button', { name: 'Log in with the admin token instead' }).click();
   await page.getByLabel('Password, or admin token').fill(TOKEN);

@@ -27,6 +27,7 @@ async function standIn(page, state) {
 
 /** Lets the tokens of the stand-in open everything. */
 async function openAll(page) {
+  await page.route('**/api/account', (route) => route.fulfill({ json: { name: 'admin', right: 'administrator' } }));
   await page.route('**/api/devices?limit=*', (route) => route.fulfill({ json: { devices: [], next: null } }));
   await page.route('**/api/admin/config', (route) => route.fulfill({ json: { settings: {}, sources: {} } }));
   await page.route('**/api/admin/metrics', (route) => route.fulfill({ json: { devices: 0, text_clients: 0, museum_sessions: 0 } }));
@@ -171,7 +172,7 @@ test('a note on every screen leads to the card, until it is dismissed', async ({
   await expect(note).toContainText('No password is chosen yet');
   await accessible(page);
   await note.getByRole('link', { name: 'Choose a password' }).click();
-  const card = page.getByRole('region', { name: 'Password of the administrator' });
+  const card = page.getByRole('region', { name: 'Your password' });
   await expect(card).toBeFocused();
   await expect(card.getByLabel('Admin token')).toBeVisible();
   await expect(card).toContainText('not chosen');
@@ -188,7 +189,7 @@ test('a note on every screen leads to the card, until it is dismissed', async ({
 test('the first password with the admin token takes the note away', async ({ page, open, faults }) => {
   const server = await standIn(page, 'none');
   await openAll(page);
-  await open('audit');
+  await open('account');
   const { tokens } = JSON.parse(process.env.CONSOLE_KEPT);
   await page.getByLabel('Admin token').fill('the token ');
   await type(page, {});
@@ -207,7 +208,7 @@ test('the password is changed, and the session goes on with the new tokens', asy
     if (request.url().includes('/api/admin/audit')) bearers.push(request.headers().authorization);
   });
   await page.setViewportSize({ width: 360, height: 740 });
-  await open('audit');
+  await open('account');
   await page.getByRole('button', { name: 'Change the password' }).click();
   await accessible(page);
   await page.getByLabel('Password of now').fill('the old password');
@@ -225,6 +226,7 @@ test('the password is changed, and the session goes on with the new tokens', asy
   server.answer = { json: PAIR };
   await submit(page).click();
   await expect(page.getByText('The password is changed.')).toBeVisible();
+  await page.getByRole('link', { name: 'Log-ins and audit' }).click();
   await expect.poll(() => bearers.at(-1)).toBe('Bearer first');
   expect(server.sent.at(-1)).toMatchObject({ current: 'the old password', password: 'a good password' });
   const kept = JSON.parse(await page.evaluate(() => sessionStorage.getItem('hearken.session')));
@@ -237,8 +239,8 @@ test('the password is changed, and the session goes on with the new tokens', asy
 test('a configured password is changed elsewhere', async ({ page, open }) => {
   const server = await standIn(page, 'configured');
   await openAll(page);
-  await open('audit');
-  const card = page.getByRole('region', { name: 'Password of the administrator' });
+  await open('account');
+  const card = page.getByRole('region', { name: 'Your password' });
   await expect(card).toContainText('config.toml');
   await expect(card.getByRole('button')).toHaveCount(0);
   await accessible(page);

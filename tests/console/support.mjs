@@ -37,8 +37,13 @@ export const test = base.extend({
 });
 
 /** Asks the server as the operator. */
-export async function operator(method, path, data) {
-  const api = await request.newContext({ baseURL: process.env.HEARKEN_URL, extraHTTPHeaders: { authorization: `Bearer ${TOKEN}` } });
+export const operator = (method, path, data) => ask(TOKEN, method, path, data);
+
+/** Asks the server as the administrator who is logged in. */
+export const administrator = (method, path, data) => ask(JSON.parse(process.env.CONSOLE_KEPT).tokens.access, method, path, data);
+
+async function ask(bearer, method, path, data) {
+  const api = await request.newContext({ baseURL: process.env.HEARKEN_URL, extraHTTPHeaders: { authorization: `Bearer ${bearer}` } });
   const answer = await api.fetch(path, { method, ...(data ? { data } : {}) });
   const told = { status: answer.status(), body: await answer.text() };
   await api.dispose();
@@ -67,10 +72,7 @@ export async function listenToOutput(page) {
 
 /** Changes settings, as the administrator; null goes back to the configuration. */
 export async function setting(body) {
-  const { tokens } = JSON.parse(process.env.CONSOLE_KEPT);
-  const api = await request.newContext({ baseURL: process.env.HEARKEN_URL, extraHTTPHeaders: { authorization: `Bearer ${tokens.access}` } });
-  expect((await api.fetch('/api/admin/config', { method: 'PATCH', data: body })).status()).toBe(200);
-  await api.dispose();
+  expect((await administrator('PATCH', '/api/admin/config', body)).status).toBe(200);
 }
 
 /** Changes what is kept. */

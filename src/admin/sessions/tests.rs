@@ -41,9 +41,10 @@ async fn a_chosen_password_takes_the_place_of_the_admin_token() {
         assert!(matches!(told, Err(LoginError::Wrong)), "{wrong}");
     }
     let second = other.log_in(USERNAME, "a good password", "x", at(5)).await.unwrap();
-    let told = other.change_password("token", "another password", "x", at(6)).await;
+    let told = other.change_password(USERNAME, "token", "another password", "x", at(6)).await;
     assert!(matches!(told, Err(LoginError::Wrong)), "{told:?}");
-    let third = other.change_password("a good password", "another password", "x", at(7)).await;
+    let third =
+        other.change_password(USERNAME, "a good password", "another password", "x", at(7)).await;
     assert!(one.verify(&third.unwrap().access_token, at(8)).await.is_ok());
     let over = one.verify(&second.access_token, at(8)).await;
     assert!(matches!(over, Err(LoginError::Over)), "{over:?}");
@@ -54,7 +55,8 @@ async fn a_chosen_password_takes_the_place_of_the_admin_token() {
     let configured = with_password(&store, "s", PASSWORD);
     assert!(configured.log_in(USERNAME, "another password", "x", at(10)).await.is_err());
     assert!(configured.log_in(USERNAME, PASSWORD, "x", at(10)).await.is_ok());
-    let told = configured.change_password(PASSWORD, "a third password", "x", at(11)).await;
+    let told =
+        configured.change_password(USERNAME, PASSWORD, "a third password", "x", at(11)).await;
     assert!(matches!(told, Err(LoginError::Configured)), "{told:?}");
 }
 

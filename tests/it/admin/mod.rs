@@ -1,6 +1,7 @@
 //! The administrator over real sockets: tokens, sessions, figures, the audit, and settings that
 //! change while the server runs. Not for what a setting does beyond being used.
 
+mod accounts;
 mod changes;
 mod history;
 mod password;

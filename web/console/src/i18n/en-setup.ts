@@ -1,4 +1,4 @@
-// English words of the first run, and of changing the password. Not for the log-in: see en.ts.
+// English words of the first run, and of changing one's own password. Not for the log-in: see en.ts.
 export const enSetup = {
   'setup.title': 'Choose a password',
   'setup.about': 'The password keeps everybody else in your network away from the settings, the devices and the conversations of this server.',
@@ -19,6 +19,7 @@ export const enSetup = {
   'setup.withIt': 'Log in with it',
   'setup.wrong.missing': 'Fill in this field.',
   'setup.wrong.digits': 'The code has eight digits, such as 4821-9035.',
+  'setup.wrong.name': 'Use 1 to 40 letters, digits, dots, hyphens and underscores, without spaces.',
   'setup.wrong.code': 'This code is wrong, used already, or older than an hour. Take the last one in the log, or start the server again for a new one. The admin token needs no code.',
   'setup.wrong.current': 'This is not what logs in now. Check it and try again.',
   'setup.wrong.length': 'Use 8 to 128 characters.',
@@ -26,15 +27,15 @@ export const enSetup = {
   'setup.wrong.differs': 'The two passwords differ. Type the same one twice.',
   'setup.wrong.tooMany': 'There were too many tries. Wait a minute, and try again.',
 
-  'password.title': 'Password of the administrator',
+  'password.title': 'Your password',
   'password.state.none': 'not chosen',
   'password.state.set': 'chosen',
   'password.state.configured': 'configured',
-  'password.about': 'All other sessions of the administrator end; this one goes on.',
+  'password.about': 'All your other sessions end; this one goes on.',
   'password.configured': 'The configuration decides the password. Change it there and restart the server:',
   'password.open': 'Change the password',
   'password.submit': 'Set the password',
-  'password.done': 'The password is changed. All other sessions have ended.',
+  'password.done': 'The password is changed. All your other sessions have ended.',
   'password.current.none': 'Admin token',
   'password.current.set': 'Password of now',
   'password.current.unknown': 'Password of now, or the admin token where none is chosen',

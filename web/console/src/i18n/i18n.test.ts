@@ -2,26 +2,28 @@
 import { describe, expect, it } from 'vitest';
 import { fill, preferred } from './choose';
 import { en } from './en';
+import { enAccounts } from './en-accounts';
 import { enCosts } from './en-costs';
 import { enManage } from './en-manage';
 import { enRoles } from './en-roles';
 import { enServices } from './en-services';
 import { enSetup } from './en-setup';
 import { zh } from './zh';
+import { zhAccounts } from './zh-accounts';
 import { zhCosts } from './zh-costs';
 import { zhManage } from './zh-manage';
 import { zhRoles } from './zh-roles';
 import { zhServices } from './zh-services';
 import { zhSetup } from './zh-setup';
 
-const english: Record<string, string> = { ...en, ...enCosts, ...enManage, ...enRoles, ...enServices, ...enSetup };
-const chinese: Record<string, string> = { ...zh, ...zhCosts, ...zhManage, ...zhRoles, ...zhServices, ...zhSetup };
+const english: Record<string, string> = { ...en, ...enAccounts, ...enCosts, ...enManage, ...enRoles, ...enServices, ...enSetup };
+const chinese: Record<string, string> = { ...zh, ...zhAccounts, ...zhCosts, ...zhManage, ...zhRoles, ...zhServices, ...zhSetup };
 const names = (text: string) => [...text.matchAll(/\{(\w+)\}/g)].map((match) => match[1]).sort();
 
 describe('dictionaries', () => {
   it('have the same keys, and no key twice', () => {
     expect(Object.keys(chinese).sort()).toEqual(Object.keys(english).sort());
-    const parts = [en, enCosts, enManage, enRoles, enServices, enSetup].map((part) => Object.keys(part).length);
+    const parts = [en, enAccounts, enCosts, enManage, enRoles, enServices, enSetup].map((part) => Object.keys(part).length);
     expect(Object.keys(english).length).toBe(parts.reduce((sum, count) => sum + count));
   });
 

@@ -2,12 +2,14 @@
 import { recall, remember } from '../lib/storage';
 import { fill, type Language, LANGUAGES, preferred } from './choose';
 import { en } from './en';
+import { enAccounts } from './en-accounts';
 import { enCosts } from './en-costs';
 import { enManage } from './en-manage';
 import { enRoles } from './en-roles';
 import { enServices } from './en-services';
 import { enSetup } from './en-setup';
 import { zh } from './zh';
+import { zhAccounts } from './zh-accounts';
 import { zhCosts } from './zh-costs';
 import { zhManage } from './zh-manage';
 import { zhRoles } from './zh-roles';
@@ -16,13 +18,13 @@ import { zhSetup } from './zh-setup';
 
 export { type Language, LANGUAGES };
 export type Key =
-  | keyof typeof en | keyof typeof enCosts | keyof typeof enManage | keyof typeof enRoles | keyof typeof enServices
+  | keyof typeof en | keyof typeof enAccounts | keyof typeof enCosts | keyof typeof enManage | keyof typeof enRoles | keyof typeof enServices
   | keyof typeof enSetup;
 export type Words = Record<Key, string>;
 
 export const dictionaries: Record<Language, Words> = {
-  en: { ...en, ...enCosts, ...enManage, ...enRoles, ...enServices, ...enSetup },
-  zh: { ...zh, ...zhCosts, ...zhManage, ...zhRoles, ...zhServices, ...zhSetup },
+  en: { ...en, ...enAccounts, ...enCosts, ...enManage, ...enRoles, ...enServices, ...enSetup },
+  zh: { ...zh, ...zhAccounts, ...zhCosts, ...zhManage, ...zhRoles, ...zhServices, ...zhSetup },
 };
 
 class LanguageState {

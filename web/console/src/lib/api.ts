@@ -1,10 +1,11 @@
 // Every route of the server that the console uses, with the shape of its answer. Not for credentials or errors.
 import { ApiError } from './errors';
 import { call, read, send, type Sent } from './http';
+import type { Account, Right } from './rights';
 import { session } from './session.svelte';
 import type {
   AdminMetrics, AgainAnswer, Audit, ChatMessages, ChatSessions, Device, Devices, DeviceTools, HistorySummary, KeptTurn,
-  KeptTurns, MuseumSessions, Ota, PasswordState, Person, PersonDetail, Ready, Role, RoleFields, Roles, RoleTrial, RoleVersion, Service,
+  KeptTurns, ListedAccount, MuseumSessions, Ota, PasswordState, Person, PersonDetail, Ready, Role, RoleFields, Roles, RoleTrial, RoleVersion, Service,
   ServiceTest, Settings, SourceReport, ToolResult, ToolServer, ToolServerSettings, Turn, Usage, Voice,
 } from './types';
 
@@ -25,7 +26,7 @@ export const healthz = async () => (await (await send('/healthz')).json()) as { 
 
 export const metricsText = () => session.call<string>('open', '/metrics');
 
-/** Asks where the password comes from; needs no log-in. Choosing and changing it is in session.svelte.ts. */
+/** Asks where the administrator's password comes from; needs no log-in. Choosing and changing one is in session.svelte.ts. */
 export const passwordState = async (signal: AbortSignal) =>
   (await call<{ password: PasswordState }>('/api/admin/setup', { signal })).password;
 
@@ -39,6 +40,16 @@ export const admin = {
   endSession: (id: string) => session.call<void>('admin', one('/api/admin/sessions', id), { method: 'DELETE' }),
   audit: (before: number | null, limit = 50) =>
     session.call<Audit>('admin', `/api/admin/audit${query({ before, limit })}`),
+};
+
+/** People who may log in, besides the administrator that every server has. */
+export const accounts = {
+  list: async () => (await session.call<{ accounts: ListedAccount[] }>('admin', '/api/accounts')).accounts,
+  add: (body: Account & { password: string }) =>
+    session.call<ListedAccount>('admin', '/api/accounts', { method: 'POST', body }),
+  change: (name: string, body: { right?: Right; password?: string }) =>
+    session.call<ListedAccount>('admin', one('/api/accounts', name), { method: 'PATCH', body }),
+  remove: (name: string) => session.call<void>('admin', one('/api/accounts', name), { method: 'DELETE' }),
 };
 
 export const devices = {

@@ -3,7 +3,7 @@ import './code.svelte';
 
 export const SCREENS = [
   'home', 'talk', 'live', 'history', 'devices', 'people', 'roles', 'services', 'costs', 'tools', 'settings', 'conversations',
-  'audit',
+  'audit', 'account',
 ] as const;
 export type Screen = (typeof SCREENS)[number];
 

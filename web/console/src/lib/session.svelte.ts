@@ -1,10 +1,13 @@
-// Who is logged in. Two credentials exist: the access token of a log-in opens `/api/admin`, the admin token opens
-// devices, tools and people. Both are kept until this tab closes. Not for the log-in form.
+// Who is logged in, and what they may do. Two credentials exist: the access token of a log-in with a password, and the admin
+// token, which opens all but `/api/admin` and `/api/accounts`. Both are kept until this tab closes. The door of a route says which
+// of them is sent; the right of the person says what they may do. Not for the log-in form, nor for the rules: see rights.ts.
 import { ApiError } from './errors';
 import { call, read, send, type Sent } from './http';
+import { type Account, ADMIN, isAtLeast, LEAST, type Right } from './rights';
+import type { Screen } from './router.svelte';
 import { recallSession, rememberSession } from './storage';
 
-/** Routes by what they ask for: `/api/admin`, the administrator's other routes, or nothing that must be shown. */
+/** Routes by what they ask for: an access token, an access token or the admin token, or nothing that must be shown. */
 export type Door = 'admin' | 'operator' | 'open';
 
 interface Pair { access_token: string; refresh_token: string; expires_in: number }
@@ -14,6 +17,8 @@ type Operator = { kind: 'access' } | { kind: 'token'; token: string };
 interface Kept { tokens: Tokens | null; operator: Operator | null }
 interface Passed { old: string; tokens: Tokens }
 
+/** Whoever has the admin token. */
+const HOLDER: Account = { name: ADMIN, right: 'administrator' };
 /** An access token is exchanged this long before it ends, in milliseconds. */
 const EARLY = 60_000;
 const NAME = 'session';
@@ -21,6 +26,8 @@ const NAME = 'session';
 class Session {
   tokens = $state<Tokens | null>(null);
   operator = $state<Operator | null>(null);
+  /** Who is logged in; null until the server has told it. */
+  account = $state.raw<Account | null>(null);
   /** True if the last session ended by itself, not by logging out. */
   ended = $state(false);
   private refreshing: Promise<boolean> | null = null;
@@ -39,19 +46,36 @@ class Session {
     return this.tokens !== null || this.operator !== null;
   }
 
-  /** Logs in with the administrator's password or the admin token. */
-  async logIn(secret: string): Promise<void> {
-    const tokens = await passwordLogIn(secret);
-    const operator = await operatorBy(tokens, secret);
+  get name(): string {
+    return this.account?.name ?? '';
+  }
+
+  get right(): Right | null {
+    return this.account?.right ?? null;
+  }
+
+  /** Returns true if this person has the right, or one that contains it. */
+  may(least: Right): boolean {
+    return this.right !== null && isAtLeast(this.right, least);
+  }
+
+  /** Returns true if a screen is for this person. */
+  maySee(screen: Screen): boolean {
+    return this.may(LEAST[screen]);
+  }
+
+  /** Logs in with a name and its password, or with the admin token. */
+  async logIn(name: string, secret: string): Promise<void> {
+    const tokens = await passwordLogIn(name, secret);
+    const isAdmin = name.toLowerCase() === ADMIN;
+    const operator = tokens || isAdmin ? await operatorBy(tokens, isAdmin ? secret : '') : null;
     if (!tokens && !operator) throw new ApiError(401, 'UNAUTHORIZED', '');
-    this.ended = false;
-    this.operator = operator;
-    this.keep(tokens);
+    await this.enter(tokens, operator);
   }
 
   /** Adds the other credential: the admin token after a log-in by password, or the other way round. */
   async unlock(secret: string): Promise<void> {
-    const tokens = this.tokens ?? (await passwordLogIn(secret));
+    const tokens = this.tokens ?? (await passwordLogIn(ADMIN, secret));
     const operator = this.operator ?? (await operatorBy(null, secret));
     if ((tokens !== null) === (this.tokens !== null) && (operator !== null) === (this.operator !== null)) {
       throw new ApiError(401, 'UNAUTHORIZED', '');
@@ -64,16 +88,19 @@ class Session {
   async choosePassword(code: string, password: string): Promise<void> {
     const pair = await call<Pair>('/api/admin/setup', { method: 'POST', body: { code, password } });
     const tokens = tokensOf(pair);
-    const operator = await operatorBy(tokens, '');
-    this.ended = false;
-    this.operator = operator;
-    this.keep(tokens);
+    await this.enter(tokens, await operatorBy(tokens, ''));
   }
 
-  /** Changes the password, and goes on with the tokens that the server gives for it. */
+  /** Asks the server who is logged in, and what they may do. */
+  recognise = async (): Promise<void> => {
+    const account = this.tokens ? await this.call<Account>('admin', '/api/account') : HOLDER;
+    if (this.isIn) this.account = account;
+  };
+
+  /** Changes one's own password, and goes on with the tokens that the server gives for it. */
   async changePassword(current: string, password: string): Promise<void> {
     // Renews the access token or ends the session where that is due: a refusal below is then about `current`.
-    await this.send('admin', '/api/admin/config');
+    await this.recognise();
     const old = this.tokens?.refresh ?? '';
     const sent = { method: 'POST', body: { current, password }, bearer: this.bearer('admin') };
     const tokens = tokensOf(await call<Pair>('/api/admin/password', sent));
@@ -92,6 +119,7 @@ class Session {
     if (!this.isIn) return;
     this.ended = byItself;
     this.operator = null;
+    this.account = null;
     this.keep(null);
   }
 
@@ -122,6 +150,15 @@ class Session {
     if (tries || (door === 'open' && this.operator === null)) throw new ApiError(401, 'LOCKED', '');
     this.end(true);
     throw new ApiError(401, 'UNAUTHORIZED', '');
+  }
+
+  /** Begins a session, once the server has told whose it is. */
+  private async enter(tokens: Tokens | null, operator: Operator | null): Promise<void> {
+    const account = tokens ? await call<Account>('/api/account', { bearer: tokens.access }) : HOLDER;
+    this.ended = false;
+    this.operator = operator;
+    this.account = account;
+    this.keep(tokens);
   }
 
   private bearer(door: Door): string | null {
@@ -175,9 +212,9 @@ function tokensOf(pair: Pair): Tokens {
   return { access: pair.access_token, refresh: pair.refresh_token, expires: Date.now() + pair.expires_in * 1_000 };
 }
 
-/** Returns the tokens of a log-in; null if the password is wrong or this server has no administrator. */
-async function passwordLogIn(password: string): Promise<Tokens | null> {
-  const response = await send('/api/admin/login', { method: 'POST', body: { username: 'admin', password } });
+/** Returns the tokens of a log-in; null if name and password do not fit, or nobody can log in here. */
+async function passwordLogIn(username: string, password: string): Promise<Tokens | null> {
+  const response = await send('/api/admin/login', { method: 'POST', body: { username, password } });
   if (response.status === 401 || response.status === 404) return null;
   return tokensOf(await read<Pair>(response));
 }

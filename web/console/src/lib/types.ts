@@ -1,4 +1,5 @@
 // Shapes of the server's answers, as src/http writes them. Not for what the screens make of them.
+import type { Account } from './rights';
 
 export type ServiceState = 'ready' | 'degraded' | 'down';
 export interface Ready {
@@ -31,6 +32,8 @@ export interface MuseumSession {
 export interface MuseumSessions { sessions: MuseumSession[]; total: number; offset: number; limit: number }
 export interface AuditEntry { number: number; at: string; who: string; what: string; details: Record<string, unknown> }
 export interface Audit { entries: AuditEntry[]; next: number | null }
+
+export interface ListedAccount extends Account { created: string }
 
 export interface Device {
   device_id: string; name: string; board: string; chip: string; serial_number: string; firmware_version: string;

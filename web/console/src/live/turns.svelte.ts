@@ -74,7 +74,7 @@ export class Turns {
           this.feed = 'missing';
           return;
         }
-        if (error instanceof ApiError && error.status === 401) {
+        if (error instanceof ApiError && (error.status === 401 || error.status === 403)) {
           this.feed = 'failed';
           return;
         }

@@ -1,4 +1,4 @@
-// What is typed into a form that sets a password, and what is wrong with each field. Not for sending it.
+// What is typed into a form that sets a password or adds an account, and what is wrong with each field. Not for sending it.
 import { tick } from 'svelte';
 import { t } from '../i18n/index.svelte';
 import { ApiError } from '../lib/errors';
@@ -8,6 +8,7 @@ import { type Field, fieldRefused, FIELDS, passwordFault, type Reason, repeatFau
 type Fault = Reason | { told: string };
 
 export class Draft {
+  name = $state('');
   secret = $state('');
   password = $state('');
   repeat = $state('');
@@ -26,19 +27,24 @@ export class Draft {
     this.faults = { ...this.faults, [field]: null };
   }
 
-  /** Checks all fields; the fault of the secret is given. Returns true if they may be sent. */
-  check(secret: Reason | null): boolean {
-    this.faults = { secret, password: passwordFault(this.password), repeat: repeatFault(this.password, this.repeat) };
+  /** Checks the password; the faults of the other fields are given. Returns true if all may be sent. */
+  check(others: Partial<Record<'name' | 'secret', Reason | null>> = {}): boolean {
+    this.faults = { ...others, password: passwordFault(this.password), repeat: repeatFault(this.password, this.repeat) };
     return FIELDS.every((field) => !this.faults[field]);
   }
 
-  /** Puts the reason of a refusal at its field. Returns false if it is about none of them. */
+  /** Puts the reason why a password was refused at its field. Returns false if it is about none of them. */
   refuse(error: unknown, secret: Reason): boolean {
     const field = fieldRefused(error);
     if (field === null || !(error instanceof ApiError)) return false;
-    const reason = error.status === 429 ? 'tooMany' : secret;
-    this.faults = { [field]: field === 'secret' ? reason : { told: error.message } };
+    if (field === 'secret') this.faults = { secret: error.status === 429 ? 'tooMany' : secret };
+    else this.tell(field, error);
     return true;
+  }
+
+  /** Puts the words of the server at a field. */
+  tell(field: Field, error: unknown): void {
+    this.faults = { [field]: { told: error instanceof Error ? error.message : String(error) } };
   }
 
   clear(): void {

@@ -1,7 +1,7 @@
-// Checks what is read out of a typed code, and what is refused before it is sent.
+// Checks what is read out of a typed code, what is refused before it is sent, and where a refusal of the server is told.
 import { describe, expect, it } from 'vitest';
 import { ApiError } from '../lib/errors';
-import { codeFault, codeIn, codeOf, fieldRefused, passwordFault, repeatFault } from './checks';
+import { accountFieldRefused, codeFault, codeIn, codeOf, fieldRefused, nameFault, passwordFault, repeatFault } from './checks';
 
 describe('the code', () => {
   it('is accepted with and without a hyphen, spaces, and in full width', () => {
@@ -52,7 +52,21 @@ describe('the password', () => {
   });
 });
 
+describe('the name of an account', () => {
+  it('has 1 to 40 letters, digits, dots, hyphens and underscores', () => {
+    for (const name of ['a', 'Anna.B_2-x', '安娜', 'x'.repeat(40)]) expect(nameFault(name), name).toBeNull();
+    for (const name of ['anna b', 'a/b', 'a@b', 'x'.repeat(41)]) expect(nameFault(name), name).toBe('name');
+    expect(nameFault('')).toBe('missing');
+  });
+});
+
 describe('a refusal', () => {
+  it('of an account is told at the name or the password that it is about, or for the whole form', () => {
+    const field = (status: number, message: string) => accountFieldRefused(new ApiError(status, '', message));
+    expect([field(409, 'taken'), field(400, 'bad name'), field(400, 'the password is short')]).toEqual(['name', 'name', 'password']);
+    expect([field(403, 'the password'), field(404, ''), accountFieldRefused(new Error('password'))]).toEqual([null, null, null]);
+  });
+
   it('is told at its field, or for the whole form', () => {
     const fields = [400, 401, 429, 409, 403, 0].map((status) => fieldRefused(new ApiError(status, '', '')));
     expect(fields).toEqual(['password', 'secret', 'secret', null, null, null]);

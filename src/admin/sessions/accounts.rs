@@ -1,0 +1,220 @@
+//! Accounts of people besides the administrator: their names, rights and passwords. Not for logging in.
+
+use hearken_base::Secret;
+use hearken_store::{AuditEntry, SettingsStore, StoreError};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{AdminSessions, USERNAME};
+use crate::admin::password::Credential;
+use crate::admin::rights::Right;
+
+/// Most accounts.
+pub const MAX_ACCOUNTS: usize = 100;
+/// Longest name, in characters.
+const MAX_NAME_CHARS: usize = 40;
+/// Prefix of the names under which accounts are stored among the settings.
+const ACCOUNT: &str = "admin.account.";
+
+/// Account of somebody who may log in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Account {
+    /// Their name, in lower case.
+    pub name: String,
+    /// What they may do.
+    pub right: Right,
+    /// When it was added.
+    pub created: Timestamp,
+    /// Hash of their password.
+    hash: Secret,
+}
+
+/// An account as it is stored.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    right: Right,
+    created: Timestamp,
+    hash: String,
+}
+
+/// Reason why accounts are not changed.
+#[derive(Debug, thiserror::Error)]
+pub enum AccountError {
+    /// The name is not one.
+    #[error(
+        "a name has 1 to {MAX_NAME_CHARS} characters: letters and digits without accents, `.`, `_`, `-`"
+    )]
+    Name,
+    /// Somebody has the name.
+    #[error("somebody has this name already")]
+    Taken,
+    /// There are enough.
+    #[error("there are {MAX_ACCOUNTS} accounts already: delete one")]
+    TooMany,
+    /// Nobody has the name.
+    #[error("nobody has this name")]
+    Unknown,
+    /// The store failed.
+    #[error("the store failed")]
+    Store(#[from] StoreError),
+}
+
+fn key(name: &str) -> String {
+    format!("{ACCOUNT}{name}")
+}
+
+fn is_name(name: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    (1..=MAX_NAME_CHARS).contains(&name.len()) && name.chars().all(fits)
+}
+
+/// Returns what logs in somebody with an account, and their right.
+pub(super) async fn holder_of(
+    store: &dyn SettingsStore,
+    who: &str,
+) -> Result<Option<(Credential, Right)>, StoreError> {
+    if !is_name(who) {
+        return Ok(None);
+    }
+    let stored = store.setting(&key(who)).await?;
+    let account = stored.and_then(|stored| Account::read(&(key(who), stored)));
+    Ok(account.map(|account| (account.credential(), account.right)))
+}
+
+impl Account {
+    /// Reads a setting, if it is an account.
+    pub(super) fn read((name, stored): &(String, Value)) -> Option<Self> {
+        let name = name.strip_prefix(ACCOUNT)?.to_owned();
+        let Stored { right, created, hash } = serde_json::from_value(stored.clone()).ok()?;
+        Some(Self { name, right, created, hash: Secret::new(hash) })
+    }
+
+    pub(super) fn credential(&self) -> Credential {
+        Credential::Chosen(self.hash.clone())
+    }
+
+    fn stored(&self) -> Value {
+        let (right, created) = (self.right, self.created);
+        json!(Stored { right, created, hash: self.hash.expose().to_owned() })
+    }
+}
+
+impl AdminSessions {
+    /// Returns all accounts, by name.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn accounts(&self) -> Result<Vec<Account>, StoreError> {
+        Ok(self.store.settings().await?.iter().filter_map(Account::read).collect())
+    }
+
+    /// Adds an account. `by` is the name of who does that.
+    ///
+    /// # Errors
+    /// See [`AccountError`].
+    pub async fn add_account(
+        &self,
+        (name, right, password): (&str, Right, &str),
+        by: &str,
+        now: Timestamp,
+    ) -> Result<Account, AccountError> {
+        let name = name.to_lowercase();
+        if !is_name(&name) {
+            return Err(AccountError::Name);
+        }
+        let hash = self.passwords.hashed(password).await?;
+        let _one_at_a_time = self.refresh_lock.lock().await;
+        let accounts = self.accounts().await?;
+        if name == USERNAME || accounts.iter().any(|account| account.name == name) {
+            return Err(AccountError::Taken);
+        }
+        if accounts.len() >= MAX_ACCOUNTS {
+            return Err(AccountError::TooMany);
+        }
+        let account = Account { name, right, created: now, hash };
+        self.keep(&account, "account added", by, now).await?;
+        Ok(account)
+    }
+
+    /// Changes the right or the password of an account. Another password ends its sessions.
+    ///
+    /// # Errors
+    /// See [`AccountError`].
+    pub async fn change_account(
+        &self,
+        name: &str,
+        (right, password): (Option<Right>, Option<&str>),
+        by: &str,
+        now: Timestamp,
+    ) -> Result<Account, AccountError> {
+        let hash = match password {
+            Some(password) => Some(self.passwords.hashed(password).await?),
+            None => None,
+        };
+        let _one_at_a_time = self.refresh_lock.lock().await;
+        let was = self.account(name).await?;
+        let account = Account {
+            right: right.unwrap_or(was.right),
+            hash: hash.unwrap_or_else(|| was.hash.clone()),
+            ..was
+        };
+        self.keep(&account, "account changed", by, now).await?;
+        Ok(account)
+    }
+
+    /// Deletes an account; its sessions end.
+    ///
+    /// # Errors
+    /// See [`AccountError`].
+    pub async fn delete_account(
+        &self,
+        name: &str,
+        by: &str,
+        now: Timestamp,
+    ) -> Result<(), AccountError> {
+        let _one_at_a_time = self.refresh_lock.lock().await;
+        let Account { name, right, .. } = self.account(name).await?;
+        let told = told(&name, right, "account deleted", by, now);
+        Ok(self.store.change(&[(key(&name), None)], &told).await?)
+    }
+
+    /// Gives somebody with an account another password. Returns it as a credential.
+    pub(super) async fn set_account_password(
+        &self,
+        name: &str,
+        password: &str,
+        told: &AuditEntry,
+    ) -> Result<Credential, StoreError> {
+        let hash = self.passwords.hashed(password).await?;
+        let stored = self.store.setting(&key(name)).await?.unwrap_or_default();
+        if let Some(was) = Account::read(&(key(name), stored)) {
+            let account = Account { hash: hash.clone(), ..was };
+            self.store.change(&[(key(name), Some(account.stored()))], told).await?;
+        }
+        Ok(Credential::Chosen(hash))
+    }
+
+    async fn account(&self, name: &str) -> Result<Account, AccountError> {
+        let name = name.to_lowercase();
+        let stored = if is_name(&name) { self.store.setting(&key(&name)).await? } else { None };
+        let stored = stored.ok_or(AccountError::Unknown)?;
+        Account::read(&(key(&name), stored)).ok_or(AccountError::Unknown)
+    }
+
+    async fn keep(
+        &self,
+        account: &Account,
+        what: &str,
+        by: &str,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let told = told(&account.name, account.right, what, by, now);
+        self.store.change(&[(key(&account.name), Some(account.stored()))], &told).await
+    }
+}
+
+fn told(name: &str, right: Right, what: &str, by: &str, at: Timestamp) -> AuditEntry {
+    let details = json!({"name": name, "right": right});
+    AuditEntry { number: 0, at, who: by.to_owned(), what: what.to_owned(), details }
+}

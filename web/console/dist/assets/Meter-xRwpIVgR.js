@@ -1,1 +1,0 @@
-import{d as m,t as i,m as v,l as n,T as o,a as d,h as c,q as f,o as _}from"./index-BiohSdPj.js";var b=_('<div class="small soft meter svelte-1gayke3"><span> </span> <meter min="0" max="1" class="svelte-1gayke3"></meter></div>');function p(l,e){var a=b(),t=c(a),r=f(t,!0),s=m(t,2);i(()=>{v(r,e.label),n(s,"aria-label",e.label),o(s,e.level)}),d(l,a)}export{p as M};

@@ -1,0 +1,38 @@
+// 权限和账户的中文文字：各权限可以做什么、什么不允许、账户卡片；修改自己密码的文字在 zh-setup.ts。
+import type { enAccounts } from './en-accounts';
+
+export const zhAccounts: Record<keyof typeof enAccounts, string> = {
+  'nav.account': '我的账户',
+  'right.guest': '访客',
+  'right.member': '成员',
+  'right.administrator': '管理员',
+  'right.about.guest': '可查看服务器状态和设备，并与服务器对话。',
+  'right.about.member': '除访客的权限外，还可查看和收听对话、管理设备和人员、试用角色、测试服务。',
+  'right.about.administrator': '可进行一切操作，包括设置、角色、工具、账户和审计日志。',
+  'right.see.administrator': '只有管理员可以查看此画面。',
+  'right.see.member': '只有成员和管理员可以查看此画面。',
+  'right.see.ask': '您以 {name} 的身份登录。如需其他权限，请联系管理员；也可前往画面',
+  'right.change.administrator': '只有管理员可以修改。',
+  'right.change.member': '只有成员和管理员可以更改设备。',
+  'right.roles': '只有管理员可以修改角色；您可以查看、试用角色，并把角色分配给设备和人员。',
+  'right.tools': '只有管理员可以调用、接受、添加和移除工具。',
+  'right.forbidden': '您的权限不允许此操作。请联系管理员。',
+  'talk.bind.guest': '请让成员或管理员用此验证码绑定本页。',
+
+  'accounts.title': '账户',
+  'accounts.about': '除 admin 外，可用自己的名称和密码登录的人。',
+  'accounts.empty': '还没有账户：只有 admin 可以登录。',
+  'accounts.you': '您',
+  'accounts.since': '创建于 {at}',
+  'accounts.right': '权限',
+  'accounts.right.of': '{name} 的权限',
+  'accounts.password': '设置新密码',
+  'accounts.password.of': '{name} 的新密码',
+  'accounts.password.about': '此人的所有登录都会失效。请把新密码告诉对方。',
+  'accounts.password.done': '新密码已设置。',
+  'accounts.delete': '删除此账户',
+  'accounts.delete.sure': '要删除账户 {name} 吗？此人的所有登录会立即失效。',
+  'accounts.add': '添加账户',
+  'accounts.add.submit': '添加',
+  'accounts.added': '{name} 现在可以登录。请把密码告诉对方。',
+};

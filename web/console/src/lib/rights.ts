@@ -1,0 +1,36 @@
+// What a person who is logged in may do: the rights, and the least right that opens each screen. Not for credentials: see
+// session.svelte.ts.
+import type { Screen } from './router.svelte';
+
+/** Rights, the least first; each one contains those before it. */
+export const RIGHTS = ['guest', 'member', 'administrator'] as const;
+export type Right = (typeof RIGHTS)[number];
+
+/** Somebody who is logged in. */
+export interface Account { name: string; right: Right }
+
+/** Name of the administrator that every server has. */
+export const ADMIN = 'admin';
+
+/** The least right that opens a screen. */
+export const LEAST: Record<Screen, Right> = {
+  home: 'guest',
+  talk: 'guest',
+  devices: 'guest',
+  account: 'guest',
+  live: 'member',
+  history: 'member',
+  people: 'member',
+  roles: 'member',
+  services: 'member',
+  costs: 'member',
+  tools: 'member',
+  settings: 'administrator',
+  conversations: 'administrator',
+  audit: 'administrator',
+};
+
+/** Returns true if a right contains another one. A right that this console does not know contains none. */
+export function isAtLeast(right: Right, least: Right): boolean {
+  return RIGHTS.indexOf(right) >= RIGHTS.indexOf(least);
+}

@@ -33,7 +33,7 @@ use hearken_base::priority::lower_priority;
 use hearken_cluster::Cluster;
 use hearken_engines::supervise::{Engine, EngineStates, Supervisor};
 use hearken_providers::tts::CachedTts;
-use hearken_providers::{DEVICE_FACE, LlmSettings, Vision};
+use hearken_providers::{CallLog, DEVICE_FACE, LlmSettings, Vision};
 use hearken_store::{DeviceStore, SqlStore, ToolStore};
 use hearken_tool_sources::{
     AgentTokens, Builtin, Cameras, Endpoint, Registry, Servers, Sources, VisionTokens,
@@ -55,8 +55,8 @@ use crate::engines;
 use crate::history::History;
 use crate::history::trial::Trials;
 use crate::http::{
-    self, Admin, Chats, Dependencies, DeviceEndpoint, Health, MuseumClients, Persons, TextClients,
-    ToolsApi,
+    self, Admin, Backups, Chats, Dependencies, DeviceEndpoint, Health, MuseumClients, Persons,
+    TextClients, ToolsApi,
 };
 use crate::liveness::Liveness;
 use crate::service_tests::ServiceTests;
@@ -125,6 +125,7 @@ struct Services {
     persons: Arc<Persons>,
     trials: Trials,
     service_tests: Arc<ServiceTests>,
+    backups: Arc<Backups>,
 }
 
 /// Builds everything from the configuration and starts to listen. Needs an actix system; ends
@@ -141,8 +142,9 @@ pub fn start(
     let store = data_folder::open_store(config)?;
     let cluster = Cluster::start(&config.redis, &process)?;
     let tooling = build_tooling(config, Arc::clone(&store) as _, &process)?;
-    let (models, tasks) = (Models::default(), tasks(config, &process));
-    let tts = hearken_providers::tts(&config.tts)?;
+    let models = Models::new(CallLog::new(config.journal.words));
+    let tasks = tasks(config, &process);
+    let tts = hearken_providers::tts(&config.tts, models.calls())?;
     let people = people(config, &store)?;
     let ports = build_ports(config, tts.clone(), &people, &tooling, &models)?;
     let dependencies = Dependencies::new(&ports, Arc::clone(&store) as _);
@@ -214,7 +216,8 @@ fn build_services(
     let settings = Arc::clone(store) as _;
     let admin = Arc::new(admin::build_admin(shared.config, settings, shared.models, changing)?);
     let persons = Arc::new(Persons::new(shared.people.clone(), Arc::clone(store) as _));
-    Ok(Services { clients, chats, museum, admin, persons, trials, service_tests })
+    let backups = Arc::new(Backups::new(Arc::clone(store), shared.config.server.data_dir.clone()));
+    Ok(Services { clients, chats, museum, admin, persons, trials, service_tests, backups })
 }
 
 /// Creates the tracker of requests with side effects. When the server stops, they may run as long
@@ -294,7 +297,7 @@ fn build_ports(
     models: &Models,
 ) -> anyhow::Result<Ports> {
     Ok(Ports {
-        asr: hearken_providers::asr(&config.asr)?,
+        asr: models.calls().asr(hearken_providers::asr(&config.asr)?),
         llm: models.spoken(config, DEVICE_FACE, llm)?,
         tts,
         turn_detector: engines::turn_detector(config)?,

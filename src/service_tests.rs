@@ -12,10 +12,9 @@ use hearken_actors::audio::voice_detector::SAMPLE_RATE_HZ;
 use hearken_actors::dialogue::phrases::Language;
 use hearken_actors::ports::{Asr, Line, ProviderError, Tts, UtteranceSpec};
 use hearken_actors::role::RoleSettings;
-use serde::{Deserialize, Serialize};
+use hearken_providers::TurnService;
 use tokio::sync::{Semaphore, TryAcquireError};
 use tokio::time::{Instant, timeout};
-use utoipa::ToSchema;
 
 use crate::history::trial::{TrialError, Trials};
 
@@ -25,18 +24,6 @@ const WITHIN: Duration = Duration::from_secs(30);
 const LONGEST: Duration = Duration::from_secs(30);
 /// Length of the pieces in which the recogniser gets its sound.
 const PIECE: Duration = Duration::from_millis(60);
-
-/// A service of a spoken turn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Service {
-    /// The synthesiser: it speaks a sentence.
-    Tts,
-    /// The recogniser: it hears one.
-    Asr,
-    /// The language model: it answers a question.
-    Llm,
-}
 
 /// What a test has found.
 #[derive(Debug, Default)]
@@ -92,16 +79,16 @@ impl ServiceTests {
     /// Another test runs.
     pub async fn run(
         &self,
-        service: Service,
+        service: TurnService,
         recording: Option<Vec<i16>>,
     ) -> Result<Tested, TryAcquireError> {
         let _free = self.free.try_acquire()?;
         let mut begun = Instant::now();
         let work = async {
             match service {
-                Service::Tts => self.speak().await,
-                Service::Llm => self.answer().await,
-                Service::Asr => {
+                TurnService::Tts => self.speak().await,
+                TurnService::Llm => self.answer().await,
+                TurnService::Asr => {
                     let recording = match recording {
                         Some(recording) => recording,
                         None => self.spoken().await?,

@@ -37,7 +37,7 @@ const GUEST: [(&str, &str); 5] = [
 ];
 
 /// Routes that a member may use, too.
-const MEMBER: [(&str, &str); 31] = [
+const MEMBER: [(&str, &str); 33] = [
     ("GET", "/api/turns"),
     ("GET", "/api/turns/live"),
     ("GET", "/api/history"),
@@ -68,6 +68,8 @@ const MEMBER: [(&str, &str); 31] = [
     ("POST", "/api/roles/try"),
     ("POST", "/api/services/test"),
     ("GET", "/api/tools"),
+    ("GET", "/api/tools/waiting"),
+    ("POST", "/api/tools/waiting"),
     ("GET", "/api/usage"),
 ];
 

@@ -11,16 +11,16 @@ use hearken_actors::gateway::{GatewayService, Sessions};
 use hearken_actors::ports::{ChatStore, SessionStore};
 use hearken_actors::slots::Slots;
 use hearken_actors::tasks::Tasks;
-use hearken_providers::LlmSettings;
 use hearken_providers::state;
+use hearken_providers::{CallLog, LlmSettings};
 
 use super::{Services, Shared, llm, local_time};
 use crate::config::Config;
 use crate::history::History;
 use crate::history::trial::Trials;
 use crate::http::{
-    self, Admin, CONSOLE_PATH, Chats, DeviceEndpoint, Face, Health, LiteMcp, MuseumClients,
-    PAGE_PATH, Persons, TextClients, ToolsApi, Turns,
+    self, Admin, Backups, CONSOLE_PATH, Chats, DeviceEndpoint, Face, Health, LiteMcp,
+    MuseumClients, PAGE_PATH, Persons, TextClients, ToolsApi, Turns,
 };
 use crate::service_tests::ServiceTests;
 use crate::usage::DailyUsage;
@@ -110,7 +110,8 @@ pub(super) fn frontends(
     health: Health,
 ) -> Frontends {
     let Shared { config, tooling, .. } = shared;
-    let Services { clients, chats, museum, admin, persons, trials, service_tests } = services;
+    let Services { clients, chats, museum, admin, persons, trials, service_tests, backups } =
+        services;
     Frontends {
         device_endpoint: devices,
         health,
@@ -128,6 +129,8 @@ pub(super) fn frontends(
         service_tests,
         usage: shared.records.usage.clone(),
         tasks: shared.tasks.clone(),
+        backups,
+        calls: shared.models.calls().clone(),
     }
 }
 
@@ -148,6 +151,8 @@ pub(super) struct Frontends {
     trials: Trials,
     service_tests: Arc<ServiceTests>,
     usage: DailyUsage,
+    backups: Arc<Backups>,
+    calls: CallLog,
     console: bool,
     tasks: Tasks,
 }
@@ -164,14 +169,14 @@ impl Frontends {
             http::museum_routes(services, clients);
         }
         if let Some(admin) = self.admin {
-            http::admin_routes(services, admin);
+            http::admin_routes(services, admin, self.backups);
         }
         if self.console {
             http::console_routes(services);
         }
         http::person_routes(services, self.persons);
         http::turn_routes(services, self.turns);
-        http::service_routes(services, self.service_tests);
+        http::service_routes(services, self.service_tests, self.calls);
         http::history_routes(services, self.history, self.trials);
         http::usage_routes(services, self.usage);
         services.app_data(Data::new(self.tasks));

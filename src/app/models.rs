@@ -6,21 +6,32 @@ use std::sync::Arc;
 
 use hearken_actors::ports::Llm;
 use hearken_base::SettingError;
-use hearken_providers::{CallLimits, ChainOptions, CostTracker, Findings, LlmSettings};
+use hearken_providers::{CallLimits, CallLog, ChainOptions, CostTracker, Findings, LlmSettings};
 
 use crate::admin::{ReloadableLlm, SettingsUser};
 use crate::config::Config;
 
 /// Builder and collection of the models that follow the settings.
-#[derive(Default)]
 pub(super) struct Models {
     uses: RefCell<Vec<SettingsUser>>,
     costs: CostTracker,
     findings: Findings,
     call_limits: CallLimits,
+    calls: CallLog,
 }
 
 impl Models {
+    /// Creates it; the calls of all models are in this log.
+    pub(super) fn new(calls: CallLog) -> Self {
+        Self {
+            uses: RefCell::default(),
+            costs: CostTracker::default(),
+            findings: Findings::default(),
+            call_limits: CallLimits::default(),
+            calls,
+        }
+    }
+
     /// Builds the model of a frontend with spoken answers.
     pub(super) fn spoken(
         &self,
@@ -51,7 +62,12 @@ impl Models {
         let build = move |config: &Config| hearken_providers::llm_for(&settings(config), &asker);
         let model = ReloadableLlm::new(build(config)?);
         self.uses.borrow_mut().push(model.follows(config.llm.clone(), build));
-        Ok(model)
+        Ok(self.calls.llm(model))
+    }
+
+    /// Returns the log of calls.
+    pub(super) fn calls(&self) -> &CallLog {
+        &self.calls
     }
 
     /// Returns the tracker of their costs.

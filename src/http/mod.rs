@@ -4,6 +4,7 @@
 mod accounts;
 mod admin;
 mod auth;
+mod backup;
 mod chat;
 mod chat_worlds;
 mod console;
@@ -34,18 +35,21 @@ mod peer;
 mod persons;
 mod request_identity;
 mod roles;
+mod service_calls;
 mod services;
 mod tool_servers;
 mod tools_api;
 mod turns;
 mod usage;
 mod vision;
+mod waiting;
 pub(crate) mod wav;
 mod websocket_bridge;
 
 use std::sync::Arc;
 
 use actix_web::web::{self, ServiceConfig};
+use hearken_providers::CallLog;
 use hearken_store::DeviceStore;
 
 use crate::history::History;
@@ -55,6 +59,7 @@ use crate::usage::DailyUsage;
 
 pub use admin::Admin;
 pub use auth::{ADMIN_TOKEN_FILE, Auth, Face, SECRET_FILE, admin_token, secret, tokens};
+pub use backup::Backups;
 pub use chat::Chats;
 pub use console::PATH as CONSOLE_PATH;
 pub use device::DeviceEndpoint;
@@ -130,10 +135,12 @@ pub fn museum_routes(services: &mut ServiceConfig, clients: MuseumClients) {
 }
 
 /// Adds the routes of the administrator.
-pub fn admin_routes(services: &mut ServiceConfig, admin: Arc<Admin>) {
+pub fn admin_routes(services: &mut ServiceConfig, admin: Arc<Admin>, backups: Arc<Backups>) {
     let config = "/api/admin/config";
     services
         .app_data(web::Data::from(admin))
+        .app_data(web::Data::from(backups))
+        .route("/api/admin/backup", web::get().to(backup::download))
         .route("/api/admin/login", web::post().to(admin::log_in))
         .route(password::SETUP, web::get().to(password::state))
         .route(password::SETUP, web::post().to(password::choose_first))
@@ -174,10 +181,13 @@ pub fn console_routes(services: &mut ServiceConfig) {
         .route(console::FILES, web::head().to(console::file));
 }
 
-/// Adds the routes about the last turns.
+/// Adds the routes about the last turns, and their calls that wait for a yes.
 pub fn turn_routes(services: &mut ServiceConfig, turns: Turns) {
     services
+        .app_data(web::Data::new(turns.waiting()))
         .app_data(web::Data::new(turns))
+        .route(waiting::PATH, web::get().to(waiting::list))
+        .route(waiting::PATH, web::post().to(waiting::drop_one))
         .route("/api/turns", web::get().to(turns::list))
         .route(turns::LIVE, web::get().to(turns::live));
 }
@@ -203,10 +213,12 @@ pub fn usage_routes(services: &mut ServiceConfig, usage: DailyUsage) {
     services.app_data(web::Data::new(usage)).route("/api/usage", web::get().to(usage::report));
 }
 
-/// Adds the route of tests of the services.
-pub fn service_routes(services: &mut ServiceConfig, tests: Arc<ServiceTests>) {
+/// Adds the routes of tests of the services, and of their last calls.
+pub fn service_routes(services: &mut ServiceConfig, tests: Arc<ServiceTests>, calls: CallLog) {
     services
         .app_data(web::Data::from(tests))
+        .app_data(web::Data::new(calls))
+        .route("/api/services/calls", web::get().to(service_calls::list))
         .route("/api/services/test", web::post().to(services::test));
 }
 

@@ -10,9 +10,9 @@ use utoipa_swagger_ui::SwaggerUi;
 
 use super::fault::FaultBody;
 use super::{
-    accounts, admin, chat, chat_worlds, device_orders, device_tools, devices, health, history,
-    mcp_endpoint, museum, password, persons, roles, services, tool_servers, tools_api, turns,
-    usage,
+    accounts, admin, backup, chat, chat_worlds, device_orders, device_tools, devices, health,
+    history, mcp_endpoint, museum, password, persons, roles, service_calls, services, tool_servers,
+    tools_api, turns, usage, waiting,
 };
 
 /// Path of the description.
@@ -47,7 +47,7 @@ pub const PATH: &str = "/api/openapi.json";
         tool_servers::switch, turns::list, turns::live,
         history::summary, history::list, history::get, history::heard, history::said,
         history::delete, history::delete_many, history::again, history::export,
-        services::test, usage::report,
+        waiting::list, waiting::drop_one, services::test, service_calls::list, usage::report, backup::download,
         accounts::asking, accounts::list, accounts::add, accounts::change, accounts::delete,
         health::healthz, health::readyz, health::metrics, mcp_endpoint::health,
     )

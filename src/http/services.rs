@@ -6,6 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use hearken_actors::settings::ms::in_ms;
 use hearken_proto::fault::Fault;
 use hearken_proto::json;
+use hearken_providers::TurnService;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -14,7 +15,7 @@ use super::fault::{Answer, Faults, refusal};
 use super::request_identity::body;
 use super::wav;
 use crate::history::sound::wav_file;
-use crate::service_tests::{Service, ServiceTests, Sound};
+use crate::service_tests::{ServiceTests, Sound};
 
 /// Largest request, in bytes: the largest recording, in base64.
 const MAX_BYTES: usize = 9 << 20;
@@ -23,7 +24,7 @@ const MAX_BYTES: usize = 9 << 20;
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Test {
-    service: Service,
+    service: TurnService,
     /// For the recogniser: a WAV file in base64, 16-bit PCM, at most 30 s. Without it, what the synthesiser speaks.
     recording: Option<String>,
 }
@@ -31,7 +32,7 @@ pub(super) struct Test {
 /// What a test has found.
 #[derive(Serialize, ToSchema)]
 struct Tested {
-    service: Service,
+    service: TurnService,
     ok: bool,
     /// Time to the first sound or word.
     first_ms: Option<u64>,
@@ -46,7 +47,7 @@ struct Tested {
 }
 
 /// Reads a request: the service, and the sound of its recording at 16 kHz.
-fn read(body: &[u8]) -> Result<(Service, Option<Vec<i16>>), String> {
+fn read(body: &[u8]) -> Result<(TurnService, Option<Vec<i16>>), String> {
     let asked = json::read::<Test>(body).map_err(|error| error.about("the body"))?;
     let Some(recording) = asked.recording else { return Ok((asked.service, None)) };
     let unusable = |about: &str| format!("`recording` cannot be used: {about}");

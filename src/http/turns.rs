@@ -9,6 +9,7 @@ use bytes::Bytes;
 use futures_util::Stream;
 use futures_util::stream::unfold;
 use hearken_actors::slots::{Slot, Slots};
+use hearken_actors::tools::waiting::WaitingCalls;
 use hearken_actors::turn_trace::TurnJournal;
 use hearken_proto::fault::Fault;
 use serde::Serialize;
@@ -49,6 +50,11 @@ impl Turns {
     /// Creates the state. Streams end with `process`.
     pub fn new(journal: TurnJournal, process: CancellationToken) -> Self {
         Self { journal, watchers: Slots::new(MOST_WATCHERS, MOST_WATCHERS / 2), process }
+    }
+
+    /// Returns the calls of turns that wait for a person's yes.
+    pub(super) fn waiting(&self) -> WaitingCalls {
+        self.journal.waiting().clone()
     }
 }
 

@@ -213,7 +213,8 @@ async fn ask_person(output: &mut impl TurnOutput, tools: &Toolbox, held: HeldCal
     output.words(question).await;
     output.pause().await;
     if !output.is_over() {
-        tools.hold(held);
+        let trace = output.turn().trace().clone();
+        tools.hold(held.told(&trace, question));
     }
 }
 

@@ -4,14 +4,17 @@
 //! The model takes no part: the server words the question, reads the answer before the model does,
 //! and makes exactly the call that was held.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::policy::{ToolPolicy, is_camera};
 use super::toolbox::{Offer, Offered, Toolbox};
+use super::waiting::Waiting;
 use crate::dialogue::phrases::{Language, Phrase, is_han};
 use crate::ports::{ChatMessage, Tool, ToolError, ToolRequest};
+use crate::turn_trace::TurnTrace;
 
 /// Result of a call that is held, until the person has answered.
 pub const HELD: &str = "not called yet: the person is asked for permission now, and the result \
@@ -29,7 +32,7 @@ const TOO_LARGE: &str =
 const TOOL_CHANGED: &str = "error: not called: the tool was changed or taken away meanwhile";
 
 /// Time in which the person must agree.
-const AGREES_WITHIN: Duration = Duration::from_secs(60);
+pub(super) const AGREES_WITHIN: Duration = Duration::from_secs(60);
 /// Largest arguments of a held call, in bytes.
 const MAX_ARGUMENTS_BYTES: usize = 16 << 10;
 /// Longest answer that may be a yes, in characters.
@@ -192,6 +195,8 @@ pub struct HeldCall {
     source: String,
     tool: Tool,
     since: Instant,
+    /// Its place among the calls that wait, for who watches.
+    waiting: Option<Arc<Waiting>>,
 }
 
 impl HeldCall {
@@ -206,7 +211,8 @@ impl HeldCall {
         offer: &Offer,
         settings: &ConsentSettings,
     ) -> Result<(), String> {
-        if self.is_expired() || !settings.is_yes(said) {
+        let is_dropped = self.waiting.as_ref().is_some_and(|waiting| waiting.is_dropped());
+        if is_dropped || self.is_expired() || !settings.is_yes(said) {
             return Err(NOT_AGREED.into());
         }
         let same =
@@ -214,6 +220,14 @@ impl HeldCall {
                 *source == self.source && *tool == self.tool
             });
         if same { Ok(()) } else { Err(TOOL_CHANGED.into()) }
+    }
+
+    /// Returns the call with a place among those that wait, which says who was asked what.
+    pub(crate) fn told(mut self, trace: &TurnTrace, question: &str) -> Self {
+        let (tool, source) = (self.tool.name.clone(), self.source.clone());
+        let arguments = self.request.arguments.clone();
+        self.waiting = trace.waits((tool, source, arguments, question.to_owned())).map(Arc::new);
+        self
     }
 
     /// Reports whether the time to agree is over.
@@ -294,6 +308,7 @@ impl Toolbox {
             source: source.clone(),
             tool: tool.clone(),
             since: Instant::now(),
+            waiting: None,
         };
         let question = self.settings.consent.question(&call, &shown);
         tracing::info!(tool = call.tool.name, source = shown, "asking the person before a call");

@@ -24,6 +24,7 @@ pub mod schema;
 pub mod speakers;
 pub mod toolbox;
 pub mod toolset_interner;
+pub mod waiting;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -17,6 +17,7 @@ use super::{
 };
 use crate::metrics::stages::record_turn;
 use crate::role::AssignedRole;
+use crate::tools::waiting::WaitingCalls;
 use crate::usage::{UsageMeter, Used};
 
 /// Settings of the journal.
@@ -52,6 +53,7 @@ struct Shared {
     keep: AtomicU8,
     /// Meter of what turns use.
     meter: OnceLock<UsageMeter>,
+    waiting: WaitingCalls,
 }
 
 impl Default for TurnJournal {
@@ -71,6 +73,7 @@ impl TurnJournal {
             history: OnceLock::new(),
             keep: AtomicU8::default(),
             meter: OnceLock::new(),
+            waiting: WaitingCalls::default(),
         }))
     }
 
@@ -106,6 +109,11 @@ impl TurnJournal {
         if self.0.meter.set(meter).is_err() {
             tracing::error!("what turns use is counted already");
         }
+    }
+
+    /// Returns the calls of its turns that wait for a person's yes.
+    pub fn waiting(&self) -> &WaitingCalls {
+        &self.0.waiting
     }
 
     pub(super) fn meter(&self) -> Option<&UsageMeter> {

@@ -1,4 +1,4 @@
-//! What a turn uses, and whether a limit lets it be answered. Not for the sums of a day.
+//! What a turn uses, whether a limit lets it be answered, and which of its calls wait for a yes. Not for the sums of a day.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +8,7 @@ use crate::audio::pcm;
 use crate::audio::voice_detector::SAMPLE_RATE_HZ;
 use crate::ports::Usage;
 use crate::role::AssignedRole;
+use crate::tools::waiting::{Waiting, WaitingCall};
 use crate::usage::{LimitReached, Used};
 
 fn ms(time: Duration) -> u64 {
@@ -66,6 +67,19 @@ impl TurnTrace {
         let Some(reached) = meter.reached(&device, role.as_deref()) else { return Ok(()) };
         writer.entry.facts().turn.used.refused = 1;
         Err(reached)
+    }
+
+    /// Adds a call of this turn to those that wait for the person's yes: its tool, source, arguments, and the question.
+    pub(crate) fn waits(
+        &self,
+        (tool, source, arguments, question): (String, String, String, String),
+    ) -> Option<Waiting> {
+        let writer = self.writer.as_ref()?;
+        let facts = writer.entry.facts();
+        let (kind, client) = (facts.turn.kind.name(), facts.turn.client.clone());
+        drop(facts);
+        let call = WaitingCall { kind, client, tool, source, arguments, question };
+        Some(writer.journal.waiting().add(call))
     }
 
     fn count(&self, used: &Used) {

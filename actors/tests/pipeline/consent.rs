@@ -322,3 +322,30 @@ async fn arguments_that_do_not_fit_are_told_to_the_model_and_not_asked_about() {
     assert!(talk.result().starts_with("error: the arguments are wrong"), "{}", talk.result());
     talk.ring.hang_up().await;
 }
+
+#[actix::test]
+async fn a_call_that_waits_is_told_and_can_be_dropped_by_somebody_else() {
+    let mut talk = Talk::asked().await;
+    let calls = talk.ring.turn_journal().waiting().clone();
+    let [(call, left)] = calls.all().try_into().unwrap();
+    assert_eq!((call.kind, call.client.as_str()), ("voice", "ring"));
+    assert_eq!((call.tool.as_str(), call.source.as_str()), ("self.camera.take_photo", "board"));
+    assert_eq!((call.question.as_str(), call.arguments.as_str()), (MAY_I, PHOTO.1));
+    assert!((ms(40_000)..=ms(60_000)).contains(&left), "{left:?}");
+    assert!(!calls.drop_call("another") && calls.drop_call("ring") && !calls.drop_call("ring"));
+    assert_eq!(calls.all(), []);
+    talk.says("Yes.").await;
+    assert_eq!((talk.photos(), talk.result().as_str()), (0, NOT_AGREED));
+
+    // One that nobody drops is made, and waits no more; one that nobody answers waits a minute.
+    talk.calls(&[NEWS, PHOTO]);
+    talk.says("What is the news?").await;
+    assert_eq!(calls.all().len(), 1);
+    talk.says("Yes.").await;
+    assert_eq!((talk.photos(), calls.all()), (1, vec![]));
+    talk.calls(&[NEWS, PHOTO]);
+    talk.says("What is the news?").await;
+    talk.ring.pass(ms(61_000)).await;
+    assert_eq!(calls.all(), []);
+    assert!(!calls.drop_call("ring"));
+}

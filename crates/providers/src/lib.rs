@@ -4,6 +4,7 @@
 
 pub mod asr;
 mod balance;
+mod call_log;
 mod circuit_breaker;
 pub mod fallback;
 pub mod llm;
@@ -32,6 +33,7 @@ use tts::CachedTts;
 use tts::listenai::ListenAiTts;
 use tts::openai::OpenAiTts;
 
+pub use call_log::{CallContent, CallLog, CallOutcome, LoggedCall, MOST_CALLS, TurnService};
 pub use llm::call_limit::CallLimits;
 pub use llm::cost_tracker::{CostTracker, LlmFigures};
 pub use llm::fields::Findings;
@@ -99,11 +101,11 @@ fn asr_at(
 }
 
 /// Builds the synthesiser of `tts.url` and `tts.more_urls`, with retries before the first audio and
-/// a cache.
+/// a cache. Its calls, but not those that the cache answers, are in the log.
 ///
 /// # Errors
 /// A setting cannot be used. Names its key, its value and the accepted values.
-pub fn tts(settings: &TtsSettings) -> Result<Arc<CachedTts>, SettingError> {
+pub fn tts(settings: &TtsSettings, log: &CallLog) -> Result<Arc<CachedTts>, SettingError> {
     check_key("tts.api_key", &settings.api_key)?;
     check_pool(["tts.pool.max_connections", "tts.pool.ping_every_ms"], &settings.pool)?;
     check_times(&[
@@ -124,7 +126,7 @@ pub fn tts(settings: &TtsSettings) -> Result<Arc<CachedTts>, SettingError> {
     let first_audio = ms(settings.first_audio_timeout_ms);
     let inner = Arc::new(BalancedTts::new(services.collect::<Result<_, _>>()?, first_audio));
     let policy = policy(settings.retry_within_ms).in_all(first_audio);
-    let patient = Arc::new(Retrying::new(inner, policy));
+    let patient = log.tts(Arc::new(Retrying::new(inner, policy)));
     Ok(Arc::new(CachedTts::new(patient, settings.cache_bytes)))
 }
 
@@ -205,7 +207,7 @@ mod tests {
         for url in ["ws://h:1", "wss://h/asr", "funasr+ws://h:1", "funasr+wss://h", "http://h/v1"] {
             assert_eq!(asr_at(url), "", "{url}");
         }
-        assert_eq!(refused(tts(&TtsSettings::default())), "");
+        assert_eq!(refused(tts(&TtsSettings::default(), &CallLog::new(false))), "");
         assert_eq!(refused(llm(&LlmSettings::default())), "");
     }
 
@@ -218,7 +220,9 @@ mod tests {
         let told = asr_at("ftp://me:hush@h/");
         assert!(!told.contains("hush"), "{told}");
         let funasr = TtsSettings { url: "funasr+ws://h".into(), ..TtsSettings::default() };
-        assert!(refused(tts(&funasr)).starts_with("`tts.url` is `funasr+ws://h`"));
+        assert!(
+            refused(tts(&funasr, &CallLog::new(false))).starts_with("`tts.url` is `funasr+ws://h`")
+        );
         let ws = LlmSettings { base_url: "ws://h".into(), ..LlmSettings::default() };
         assert!(refused(llm(&ws)).starts_with("`llm.base_url` is `ws://h"));
     }
@@ -230,7 +234,7 @@ mod tests {
             let asr_settings =
                 AsrSettings { more_urls: more_urls.clone(), ..AsrSettings::default() };
             let tts_settings = TtsSettings { more_urls, ..TtsSettings::default() };
-            (refused(asr(&asr_settings)), refused(tts(&tts_settings)))
+            (refused(asr(&asr_settings)), refused(tts(&tts_settings, &CallLog::new(false))))
         };
         assert_eq!(told(&["wss://h", "http://h/v1"]), (String::new(), String::new()));
         let (asr, tts) = told(&["ws://h", "ftp://me:hush@h"]);
@@ -249,7 +253,7 @@ mod tests {
         let llm_settings = LlmSettings { api_key: key, ..LlmSettings::default() };
         assert!(refused(llm(&llm_settings)).starts_with("`llm.api_key` is `***`"));
         let fast = TtsSettings { speed: f64::NAN, ..TtsSettings::default() };
-        assert!(refused(tts(&fast)).starts_with("`tts.speed` is `NaN`"));
+        assert!(refused(tts(&fast, &CallLog::new(false))).starts_with("`tts.speed` is `NaN`"));
         let never = AsrSettings { result_timeout_ms: 0, ..AsrSettings::default() };
         assert!(refused(asr(&never)).starts_with("`asr.result_timeout_ms` is `0`"));
     }
@@ -279,7 +283,12 @@ mod tests {
     async fn synthesise(url: String) -> Option<ProviderError> {
         let settings = TtsSettings { url, retry_within_ms: 0, ..TtsSettings::default() };
         let line = Line::new("a");
-        tts(&settings).unwrap().speak(line).try_collect::<Vec<_>>().await.err()
+        tts(&settings, &CallLog::new(false))
+            .unwrap()
+            .speak(line)
+            .try_collect::<Vec<_>>()
+            .await
+            .err()
     }
 
     async fn reply(provider: LlmProvider, base_url: String) -> Option<ProviderError> {

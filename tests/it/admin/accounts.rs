@@ -44,7 +44,7 @@ const GUEST: [&str; 5] = [
     "GET /api/devices",
     "GET /api/devices/{id}",
 ];
-const MEMBER: [&str; 14] = [
+const MEMBER: [&str; 16] = [
     "GET /api/turns",
     "/api/history",
     "POST /api/devices/bind",
@@ -58,6 +58,8 @@ const MEMBER: [&str; 14] = [
     "POST /api/roles/try",
     "POST /api/services/test",
     "GET /api/tools",
+    "GET /api/tools/waiting",
+    "POST /api/tools/waiting",
     "GET /api/usage",
 ];
 

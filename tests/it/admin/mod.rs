@@ -2,6 +2,7 @@
 //! change while the server runs. Not for what a setting does beyond being used.
 
 mod accounts;
+mod backup;
 mod changes;
 mod history;
 mod password;

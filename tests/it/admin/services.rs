@@ -7,6 +7,7 @@ use hearken_test_support::vendors::Behaviour;
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use super::turns::spoken_turn;
 use super::{Admin, ask};
 use crate::support::app::{HEARD, REPLY, Vendors};
 
@@ -113,4 +114,47 @@ async fn strangers_and_wrong_tests_are_refused_and_one_runs_at_a_time() {
     let (_, told) = tested(&admin, json!({"service": "tts"})).await;
     assert_eq!(told["ok"], true, "the next test runs: {told}");
     admin.server.stop().await;
+}
+
+/// The calls that are told of a service.
+async fn calls(admin: &Admin, service: &str) -> Vec<Value> {
+    let path = format!("/api/services/calls?service={service}");
+    let (status, told) = ask(&admin.server, Method::GET, &path, &admin.token, Value::Null).await;
+    assert_eq!((status, &told["words"]), (200, &json!(true)), "{told}");
+    told["calls"].as_array().unwrap().clone()
+}
+
+#[tokio::test]
+async fn what_each_service_was_sent_and_gave_is_told_also_when_it_failed() {
+    let vendors = Vendors::start().await;
+    let admin = Admin::start(&vendors, |config| config.llm.retry_within_ms = 0).await;
+    spoken_turn(&admin.server).await;
+    let heard = calls(&admin, "asr").await.remove(0);
+    assert_eq!((&heard["outcome"], &heard["got"]["text"]), (&json!("answered"), &json!(HEARD)));
+    assert!(heard["sent"]["audio_ms"].as_u64().unwrap() > 500, "{heard}");
+    let asked = calls(&admin, "llm").await.remove(0);
+    assert_eq!((&asked["sent"]["text"], &asked["outcome"]), (&json!(HEARD), &json!("answered")));
+    let written = asked["got"]["text"].as_str().unwrap();
+    assert!(REPLY.iter().all(|sentence| written.contains(sentence.trim())), "{asked}");
+    let said = calls(&admin, "tts").await;
+    let texts: Vec<_> = said.iter().filter_map(|call| call["sent"]["text"].as_str()).collect();
+    assert!(REPLY.iter().all(|sentence| texts.contains(&sentence.trim())), "{texts:?}");
+    let spoken = said.iter().find(|call| call["outcome"] == "answered").unwrap();
+    assert!(spoken["got"]["audio_ms"].as_u64().unwrap() > 100, "{spoken}");
+    vendors.llm.set(Behaviour::HttpStatus(401, None));
+    let (_, _) = ask(
+        &admin.server,
+        Method::POST,
+        "/api/services/test",
+        &admin.token,
+        json!({"service": "llm"}),
+    )
+    .await;
+    let failed = calls(&admin, "llm").await.remove(0);
+    assert_eq!(failed["outcome"], "failed", "{failed}");
+    assert!(failed["error"].as_str().unwrap().len() > 5, "{failed}");
+    for query in ["?service=x", "?limit=0", "?limit=201"] {
+        let path = format!("/api/services/calls{query}");
+        assert_eq!(ask(&admin.server, Method::GET, &path, &admin.token, Value::Null).await.0, 400);
+    }
 }

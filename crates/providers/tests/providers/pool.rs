@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt, TryStreamExt};
 use hearken_actors::ports::{Asr, Line, Pcm, ProviderErrorKind, Tts, UtteranceSpec};
-use hearken_providers::{AsrSettings, PoolSettings, TtsSettings};
+use hearken_providers::{AsrSettings, CallLog, PoolSettings, TtsSettings};
 use hearken_test_support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, Stub};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -20,7 +20,7 @@ fn tts(stub: &Stub, pool: PoolSettings) -> Arc<dyn Tts> {
         pool,
         ..TtsSettings::default()
     };
-    hearken_providers::tts(&settings).unwrap()
+    hearken_providers::tts(&settings, &CallLog::new(false)).unwrap()
 }
 
 fn asr(url: String, pool: PoolSettings) -> Arc<dyn Asr> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::TryStreamExt as _;
 use hearken_actors::ports::{Asr, Line, Pcm, Tts, UtteranceSpec};
-use hearken_providers::{AsrSettings, PoolSettings, TtsSettings};
+use hearken_providers::{AsrSettings, CallLog, PoolSettings, TtsSettings};
 use hearken_test_support::vendors::{
     Behaviour, FunAsr, ListenAiAsr, ListenAiTts, OpenAiSpeech, OpenAiTranscriptions, Stub,
 };
@@ -68,7 +68,7 @@ async fn synthesiser_comes_back(first: Stub, second: Stub) {
         pool: pool(),
         ..TtsSettings::default()
     };
-    let tts = hearken_providers::tts(&settings).unwrap();
+    let tts = hearken_providers::tts(&settings, &CallLog::new(false)).unwrap();
     comes_back(first, second, async || say(&*tts).await).await;
 }
 

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use futures_util::{StreamExt, TryStreamExt};
 use hearken_actors::ports::{Line, Pcm, ProviderError, ProviderErrorKind, Tts};
-use hearken_providers::TtsSettings;
+use hearken_providers::{CallLog, TtsSettings};
 use hearken_test_support::vendors::{
     Behaviour, ListenAiTts, OpenAiSpeech, SPEECH_SAMPLES, Stub, nowhere, speech_sample,
 };
@@ -28,7 +28,7 @@ fn line() -> Line {
 }
 
 async fn hear(settings: &TtsSettings) -> Result<Vec<Pcm>, ProviderError> {
-    hearken_providers::tts(settings)
+    hearken_providers::tts(settings, &CallLog::new(false))
         .expect("the settings are right")
         .speak(line())
         .try_collect()
@@ -64,7 +64,7 @@ async fn check_failures(stub: Stub, settings: TtsSettings) {
 }
 
 async fn check_drop(stub: Stub, settings: TtsSettings) -> Stub {
-    let tts = hearken_providers::tts(&settings).unwrap();
+    let tts = hearken_providers::tts(&settings, &CallLog::new(false)).unwrap();
     let mut sound = tts.speak(line());
     assert!(sound.next().await.unwrap().is_ok());
     drop(sound);
@@ -110,7 +110,9 @@ macro_rules! contract {
             #[tokio::test]
             async fn nothing_is_sent_before_it_is_polled() {
                 let (stub, settings) = stub(Behaviour::Normal).await;
-                drop(hearken_providers::tts(&settings).unwrap().speak(line()));
+                drop(
+                    hearken_providers::tts(&settings, &CallLog::new(false)).unwrap().speak(line()),
+                );
                 check_sound(&hear(&settings).await.unwrap());
                 assert_eq!((stub.seen().connections, stub.seen().requests), (1, 1));
             }
@@ -151,7 +153,7 @@ fn behind_a_dead_one(settings: &mut TtsSettings) {
 #[tokio::test]
 async fn warmed_phrases_are_heard_when_the_vendor_is_down() {
     let stub = ListenAiTts::start(Behaviour::Normal).await;
-    let tts = hearken_providers::tts(&settings(stub.url())).unwrap();
+    let tts = hearken_providers::tts(&settings(stub.url()), &CallLog::new(false)).unwrap();
     tts.warm(&[line().text.to_string()]).await.unwrap();
     stub.set(Behaviour::Refuse);
     check_sound(&tts.speak(line()).try_collect::<Vec<_>>().await.unwrap());

@@ -1,0 +1,258 @@
+//! The last calls of the services of a turn: what was sent, what came back, how long it took. In memory, bounded, without
+//! secrets. Not for metrics, nor for what a turn makes of it.
+
+mod ports;
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use hearken_actors::ports::ProviderError;
+use hearken_base::redaction::{MASK, redact};
+use jiff::Timestamp;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::time::Instant;
+use utoipa::ToSchema;
+
+/// Calls that are kept of each service.
+pub const MOST_CALLS: usize = 200;
+/// Longest text that is kept, in characters.
+const MOST_CHARS: usize = 500;
+/// Most names of called tools that are kept.
+const MOST_NAMES: usize = 20;
+
+/// A service of a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum TurnService {
+    /// The recogniser.
+    Asr,
+    /// The language model.
+    Llm,
+    /// The synthesiser.
+    Tts,
+}
+
+/// What became of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum CallOutcome {
+    /// It lasts.
+    Running,
+    /// It was answered.
+    Answered,
+    /// It failed.
+    Failed,
+    /// Nobody waits for it any more.
+    Cancelled,
+}
+
+/// What was sent, or what came back. Only what the service has is there.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, ToSchema)]
+pub struct CallContent {
+    /// Text: the person's last words, what was recognised, written or to be spoken; at most 500 characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// Name of the model; empty for the configured one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Name of the voice; empty for the configured one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub voice: Option<String>,
+    /// Messages of the prompt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub messages: Option<usize>,
+    /// Characters of all of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub characters: Option<usize>,
+    /// Tools that were offered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tools: Option<usize>,
+    /// Longest answer, in tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u32>,
+    /// Sampling temperature.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+    /// Tools that the model called.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calls: Option<Vec<String>>,
+    /// Tokens that it read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt_tokens: Option<u64>,
+    /// Tokens that it wrote.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub completion_tokens: Option<u64>,
+    /// Length of sound, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub audio_ms: Option<u64>,
+}
+
+/// A call as it is known now.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LoggedCall {
+    /// Number among all calls, from 1.
+    pub number: u64,
+    /// The service.
+    pub service: TurnService,
+    /// When it began.
+    pub began: Timestamp,
+    /// Time until the first piece of the answer.
+    pub first: Option<Duration>,
+    /// Time until its end.
+    pub total: Option<Duration>,
+    /// What became of it.
+    pub outcome: CallOutcome,
+    /// Why it failed.
+    pub error: Option<String>,
+    /// What was sent.
+    pub sent: CallContent,
+    /// What came back.
+    pub got: CallContent,
+}
+
+/// The last calls. Clones share them.
+#[derive(Clone)]
+pub struct CallLog(Arc<Shared>);
+
+struct Shared {
+    words: bool,
+    calls: Mutex<Calls>,
+}
+
+#[derive(Default)]
+struct Calls {
+    number: u64,
+    last: VecDeque<Arc<Mutex<LoggedCall>>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl CallLog {
+    /// Creates it; with `words`, texts are kept.
+    pub fn new(words: bool) -> Self {
+        Self(Arc::new(Shared { words, calls: Mutex::default() }))
+    }
+
+    /// Reports whether texts are kept.
+    pub fn keeps_words(&self) -> bool {
+        self.0.words
+    }
+
+    /// Returns the last calls of a service, or of all, newest first.
+    pub fn last(&self, service: Option<TurnService>, most: usize) -> Vec<LoggedCall> {
+        let calls = lock(&self.0.calls);
+        let all = calls.last.iter().rev().map(|call| lock(call).clone());
+        all.filter(|call| service.is_none_or(|service| service == call.service))
+            .take(most)
+            .collect()
+    }
+
+    fn begin(&self, service: TurnService, sent: CallContent) -> OpenCall {
+        let mut calls = lock(&self.0.calls);
+        calls.number += 1;
+        let call = Arc::new(Mutex::new(LoggedCall {
+            number: calls.number,
+            service,
+            began: Timestamp::now(),
+            first: None,
+            total: None,
+            outcome: CallOutcome::Running,
+            error: None,
+            sent,
+            got: CallContent::default(),
+        }));
+        let same = |call: &Arc<Mutex<LoggedCall>>| lock(call).service == service;
+        if calls.last.iter().filter(|call| same(call)).count() >= MOST_CALLS
+            && let Some(oldest) = calls.last.iter().position(same)
+        {
+            calls.last.remove(oldest);
+        }
+        calls.last.push_back(Arc::clone(&call));
+        OpenCall { call, begun: Instant::now(), words: self.0.words }
+    }
+
+    /// Returns a text as it is kept: its beginning, without secrets.
+    fn kept(&self, text: &str) -> Option<String> {
+        kept(text, self.0.words)
+    }
+}
+
+fn kept(text: &str, words: bool) -> Option<String> {
+    words.then(|| {
+        // JSON that was cut could hide a secret.
+        let is_json = text.trim_start().starts_with(['{', '[']);
+        if is_json && serde_json::from_str::<IgnoredAny>(text).is_err() {
+            return MASK.to_owned();
+        }
+        let mut text = Value::String(text.to_owned());
+        redact(&mut text);
+        text.as_str().unwrap_or_default().chars().take(MOST_CHARS).collect()
+    })
+}
+
+/// A call that lasts. If it is dropped before its end is told, nobody waits for it any more.
+struct OpenCall {
+    call: Arc<Mutex<LoggedCall>>,
+    begun: Instant,
+    words: bool,
+}
+
+impl OpenCall {
+    /// Notes a piece of the answer.
+    fn got(&self, change: impl FnOnce(&mut CallContent)) {
+        let mut call = lock(&self.call);
+        call.first.get_or_insert_with(|| self.begun.elapsed());
+        change(&mut call.got);
+    }
+
+    /// Adds to the text that came back.
+    fn got_text(&self, text: &str) {
+        let words = self.words;
+        self.got(|got| {
+            let told = got.text.as_ref().map_or(0, |text| text.chars().count());
+            if words && told < MOST_CHARS {
+                let more = text.chars().take(MOST_CHARS - told);
+                got.text.get_or_insert_default().extend(more);
+            }
+        });
+    }
+
+    /// Adds to the length of what was sent.
+    fn sends(&self, audio_ms: u64) {
+        let sent = &mut lock(&self.call).sent;
+        sent.audio_ms = Some(sent.audio_ms.unwrap_or_default().saturating_add(audio_ms));
+    }
+
+    fn end(&self, outcome: CallOutcome, error: Option<String>) {
+        let mut call = lock(&self.call);
+        if call.outcome == CallOutcome::Running {
+            (call.outcome, call.error) = (outcome, error);
+            call.total = Some(self.begun.elapsed());
+            call.got.text = call.got.text.take().and_then(|text| kept(&text, true));
+        }
+    }
+
+    fn ends_well(&self) {
+        self.end(CallOutcome::Answered, None);
+    }
+
+    fn fails(&self, error: &ProviderError) {
+        let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
+        let error = kept(&format!("{error}{}", cause.unwrap_or_default()), true);
+        self.end(CallOutcome::Failed, error);
+    }
+}
+
+impl Drop for OpenCall {
+    fn drop(&mut self) {
+        self.end(CallOutcome::Cancelled, None);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -8,6 +8,7 @@ use hearken_proto::gateway::MAX_SYSTEM_PROMPT_CHARS;
 use serde::{Deserialize, Serialize};
 
 use crate::dialogue::ReplyLanguage;
+use crate::ports::ToolSource;
 use crate::turn_trace::Keep;
 use crate::usage::DailyLimits;
 
@@ -20,7 +21,7 @@ const MAX_DAILY_COST: f64 = 1e9;
 /// Most sources that a role switches off.
 pub const MAX_TOOLS_OFF: usize = 100;
 
-/// Lookup of a role by its id; must not wait.
+/// Lookup of a role by its id, or by its name; must not wait.
 pub type RoleLookup = Arc<dyn Fn(&str) -> Option<Arc<AssignedRole>> + Send + Sync>;
 
 /// Lookup of the role of a device as it is now; must not wait.
@@ -31,6 +32,8 @@ pub type CurrentRole = Arc<dyn Fn() -> Option<Arc<AssignedRole>> + Send + Sync>;
 pub struct AssignedRole {
     /// Id of the role; empty for one that is only tried.
     pub role_id: String,
+    /// Its name.
+    pub name: String,
     /// Its settings.
     pub settings: RoleSettings,
 }
@@ -150,6 +153,17 @@ impl RoleSettings {
     pub fn is_off(&self, source: &str) -> bool {
         self.tools_off.iter().any(|off| off == source)
     }
+}
+
+/// Returns the sources that this role has.
+pub(crate) fn without_off(
+    mut sources: Vec<Arc<dyn ToolSource>>,
+    role: Option<&AssignedRole>,
+) -> Vec<Arc<dyn ToolSource>> {
+    if let Some(role) = role {
+        sources.retain(|source| !role.is_off(source.name()));
+    }
+    sources
 }
 
 #[cfg(test)]

@@ -119,7 +119,7 @@ impl Trials {
 
     fn prompt(&self, earlier: &[StoredTurn], words: &str, role: RoleSettings) -> Prompt {
         let settings = self.dialogue.get();
-        let role = Arc::new(AssignedRole { role_id: String::new(), settings: role });
+        let role = Arc::new(AssignedRole { settings: role, ..AssignedRole::default() });
         let style = ConversationStyle::default().with_role(Some(Arc::clone(&role)));
         let system = style.instructions(&settings.system_prompt, &(self.now)());
         let mut messages = vec![ChatMessage::new(Role::System, system)];

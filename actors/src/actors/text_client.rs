@@ -75,6 +75,8 @@ impl TextClientActor {
         let client = session.id().to_string();
         let turns =
             TurnFactory::new(process).traced(&service.turn_journal, ClientKind::Text, &client);
+        let roles = service.clone();
+        let turns = turns.in_role(Arc::new(move || roles.role()));
         let connection = turns.connection().clone();
         let executor =
             RequestExecutor { service, tools, outbox, connection, warnings: PacedLog::default() };

@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 use super::ChatService;
 use super::budget::whole_exchanges;
 use super::state_tools::summary;
-use crate::dialogue::CURRENT_TIME;
 use crate::dialogue::template::fill;
+use crate::dialogue::{CURRENT_TIME, ReplyLanguage};
 use crate::ports::{ChatMessage, KeptMessage, OfferedTool, Prompt, ToolRequest};
 
 /// Builds the prompt of a turn.
@@ -21,9 +21,10 @@ pub(super) fn prompt(
     before: &[KeptMessage],
     request: &ChatRequest,
 ) -> Prompt {
-    let settings = service.settings.get();
+    let (settings, role) = (service.settings.get(), service.role().unwrap_or_default());
+    let own = role.system_prompt.trim();
     let system = fill(
-        &settings.system_prompt,
+        if own.is_empty() { &settings.system_prompt } else { own },
         &[
             ("{session_name}", &session.name),
             ("{state}", &summary(state)),
@@ -31,15 +32,19 @@ pub(super) fn prompt(
             (CURRENT_TIME, &(service.now)()),
         ],
     );
+    let rule = role.language.map(ReplyLanguage::rule).unwrap_or_default();
+    let system = system + &rule;
     let mut messages = vec![ChatMessage::new(Role::System, system)];
+    let before = if role.memory { before } else { &[] };
     let before = before.iter().map(|kept| to_model_message(&kept.message)).collect();
     messages.extend(whole_exchanges(before));
     messages
         .push(ChatMessage::new(Role::User, words(request.player_id.as_deref(), &request.message)));
     Prompt {
         messages,
-        max_tokens: settings.max_tokens,
-        temperature: settings.temperature,
+        max_tokens: role.max_tokens.unwrap_or(settings.max_tokens),
+        temperature: role.temperature.unwrap_or(settings.temperature),
+        model: role.model.clone(),
         ..Prompt::default()
     }
 }

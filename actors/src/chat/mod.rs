@@ -33,6 +33,7 @@ use crate::ports::{
     ToolSource,
 };
 use crate::reloadable::Reloadable;
+use crate::role::{AssignedRole, RoleLookup};
 use crate::tasks::{NotBegun, Tasks};
 use crate::turn_trace::TurnJournal;
 use crate::usage::LimitReached;
@@ -67,6 +68,8 @@ pub struct ChatService {
     pub now: LocalTime,
     /// Settings of chat sessions.
     pub settings: Reloadable<ChatSettings>,
+    /// Lookup of roles by name.
+    pub roles: RoleLookup,
     /// Tasks that answer messages, until the server stops.
     pub tasks: Tasks,
     /// Calls that wait for a person's permission.
@@ -75,6 +78,14 @@ pub struct ChatService {
     pub published: PublishedEvents,
     /// Journal of the last turns.
     pub turn_journal: TurnJournal,
+}
+
+impl ChatService {
+    /// Returns the role of chat sessions as it is now.
+    fn role(&self) -> Option<Arc<AssignedRole>> {
+        let settings = self.settings.get();
+        (!settings.role.is_empty()).then(|| (self.roles)(&settings.role)).flatten()
+    }
 }
 
 /// Reason why a request about a session failed.

@@ -49,6 +49,8 @@ pub struct ChatSettings {
     pub history: u32,
     /// Maximum length of the prompt, in tokens; older exchanges are removed.
     pub token_budget: usize,
+    /// Name of the role in which all of them are answered; empty for none.
+    pub role: String,
     /// Longest answer, in tokens.
     pub max_tokens: u32,
     /// Sampling temperature, 0.0 to 1.0.
@@ -97,6 +99,7 @@ impl Default for ChatSettings {
             max_iterations: 10,
             history: 50,
             token_budget: 6_000,
+            role: String::new(),
             max_tokens: 4_096,
             temperature: 0.7,
             lock_wait: Duration::from_secs(30),

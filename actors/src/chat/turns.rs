@@ -29,6 +29,7 @@ use crate::metrics::actor_metrics;
 use crate::ports::{
     ChatMessage, KeptMessage, KeptTurn, Prompt, RequestKey, SessionLock, StateError, ToolSource,
 };
+use crate::role::without_off;
 use crate::tools::{SourceProvider, ToolSettings, Toolbox};
 use crate::turn_trace::{ClientKind, Outcome};
 use crate::wall_clock::now;
@@ -161,7 +162,8 @@ impl ChatService {
         lock: &SessionLock,
         request_record: RequestRecord<'_>,
     ) -> Result<ChatResponse, ChatError> {
-        let trace = self.turn_journal.begin(ClientKind::Chat, inputs.session.id.as_str());
+        let client = inputs.session.id.as_str();
+        let trace = self.turn_journal.begin_as(ClientKind::Chat, client, self.role());
         let turn = Turn::new(TurnId(1), &CancellationToken::new()).traced(trace);
         let mut answering = std::pin::pin!(self.answer(pending, inputs, &turn, request_record));
         let why = tokio::select! {
@@ -255,8 +257,8 @@ impl ChatService {
         let own =
             state_tools.map(|state_tools| Arc::new(state_tools.clone()) as Arc<dyn ToolSource>);
         let others: SourceProvider = if self.settings.get().server_tools {
-            let (tools, id) = (Arc::clone(&self.tools), id.clone());
-            Arc::new(move || tools(&id))
+            let (service, id) = (self.clone(), id.clone());
+            Arc::new(move || without_off((service.tools)(&id), service.role().as_deref()))
         } else {
             Arc::new(Vec::new)
         };

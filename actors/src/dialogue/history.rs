@@ -332,7 +332,7 @@ mod tests {
                 memory: name != "forgetful",
                 ..RoleSettings::default()
             };
-            AssignedRole { role_id: name.into(), settings }
+            AssignedRole { role_id: name.into(), settings, ..AssignedRole::default() }
         };
         let style = ConversationStyle {
             system_prompt: "The device's own.".into(),

@@ -35,6 +35,14 @@ pub enum ReplyLanguage {
 }
 
 impl ReplyLanguage {
+    /// Returns the instruction to answer in this language, to stand after others.
+    pub(crate) fn rule(self) -> String {
+        let (zh, en) = (self.name_zh(), self.name_en());
+        format!(
+            "\n\n无论用户使用哪种语言，都请用{zh}回答。Always answer in {en}, whatever language the user speaks."
+        )
+    }
+
     /// All languages, in the order of the gateway's document.
     pub const ALL: [Self; 10] = [
         Self::Zh,
@@ -143,10 +151,7 @@ impl ConversationStyle {
         }
         let of_role = self.role.as_ref().and_then(|role| role.language);
         if let Some(language) = self.language.or(of_role) {
-            let (zh, en) = (language.name_zh(), language.name_en());
-            text += &format!(
-                "\n\n无论用户使用哪种语言，都请用{zh}回答。Always answer in {en}, whatever language the user speaks."
-            );
+            text += &language.rule();
         }
         text
     }

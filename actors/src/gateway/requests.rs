@@ -19,11 +19,12 @@ use super::{ConversationSources, GatewaySettings};
 use crate::audio::playout::PlayedBack;
 use crate::dialogue::parts::Parts;
 use crate::dialogue::run_turn::answer;
-use crate::dialogue::{LocalTime, Memory, Turn, TurnEnd, TurnError, TurnRecord};
+use crate::dialogue::{ConversationStyle, LocalTime, Memory, Turn, TurnEnd, TurnError, TurnRecord};
 use crate::metrics::actor_metrics;
 use crate::paced_log::PacedLog;
 use crate::ports::{BoxError, ChatMessage, ImageDescriber, Llm, Prompt, Role, ToolSource};
 use crate::reloadable::Reloadable;
+use crate::role::{AssignedRole, RoleLookup, without_off};
 use crate::tools::{SourceProvider, Toolbox};
 use crate::turn_trace::TurnJournal;
 
@@ -45,8 +46,18 @@ pub struct GatewayService {
     pub now: LocalTime,
     /// Settings of text clients.
     pub settings: Reloadable<GatewaySettings>,
+    /// Lookup of roles by name.
+    pub roles: RoleLookup,
     /// Journal of the last turns.
     pub turn_journal: TurnJournal,
+}
+
+impl GatewayService {
+    /// Returns the role of text clients as it is now.
+    pub(crate) fn role(&self) -> Option<Arc<AssignedRole>> {
+        let settings = self.settings.get();
+        (!settings.role.is_empty()).then(|| (self.roles)(&settings.role)).flatten()
+    }
 }
 
 /// Preferences of a connection. Unset values use the server's settings.
@@ -404,7 +415,9 @@ impl RequestExecutor {
     }
 
     fn has_context(&self, wanted: Preferences) -> bool {
-        wanted.enable_context.unwrap_or(self.service.settings.get().enable_context)
+        let by_role = self.service.role().is_none_or(|role| role.memory);
+        let usual = self.service.settings.get().enable_context && by_role;
+        wanted.enable_context.unwrap_or(usual)
     }
 
     /// Reports whether a turn is remembered. An answered turn is remembered. A cancelled one is
@@ -424,8 +437,8 @@ impl RequestExecutor {
         let service = &self.service;
         let (id, style) = (session.id().clone(), Arc::clone(session.shared_style()));
         let others: SourceProvider = if service.settings.get().server_tools {
-            let tools = Arc::clone(&service.tools);
-            Arc::new(move || tools(&id, &style))
+            let service = service.clone();
+            Arc::new(move || without_off((service.tools)(&id, &style), service.role().as_deref()))
         } else {
             Arc::new(Vec::new)
         };
@@ -446,15 +459,23 @@ impl RequestExecutor {
     ) -> Prompt {
         let service = &self.service;
         let settings = service.settings.get();
-        let system = session.style().instructions(&settings.system_prompt, &(service.now)());
+        let style = ConversationStyle { role: service.role(), ..session.style().clone() };
+        let system = style.instructions(&settings.system_prompt, &(service.now)());
         let mut messages = vec![ChatMessage::new(Role::System, system)];
         if self.has_context(preferences) {
             messages.extend(memory.messages().iter().cloned());
         }
         messages.push(ChatMessage::new(Role::User, text));
-        let temperature = preferences.temperature.unwrap_or(settings.temperature);
-        let max_tokens = preferences.max_tokens.unwrap_or(settings.max_tokens);
-        Prompt { messages, max_tokens, temperature, ..Prompt::default() }
+        let role = style.role.unwrap_or_default();
+        let temperature = preferences.temperature.or(role.temperature);
+        let max_tokens = preferences.max_tokens.or(role.max_tokens);
+        Prompt {
+            messages,
+            max_tokens: max_tokens.unwrap_or(settings.max_tokens),
+            temperature: temperature.unwrap_or(settings.temperature),
+            model: role.model.clone(),
+            ..Prompt::default()
+        }
     }
 }
 

@@ -52,6 +52,8 @@ pub struct GatewaySettings {
     pub system_prompt: String,
     /// Default sampling temperature, 0.0 to 1.0.
     pub temperature: f64,
+    /// Name of the role in which all of them are answered; empty for none.
+    pub role: String,
     /// Default maximum length of an answer, in tokens.
     pub max_tokens: u32,
     /// Default of whether prompts include earlier messages.
@@ -88,6 +90,7 @@ impl Default for GatewaySettings {
             max_messages: 10,
             system_prompt: SYSTEM_PROMPT.into(),
             temperature: 0.7,
+            role: String::new(),
             max_tokens: hearken_proto::gateway::MAX_TOKENS,
             enable_context: false,
             server_tools: true,

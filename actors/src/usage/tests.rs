@@ -21,7 +21,7 @@ fn tokens(tokens: u64) -> Used {
 
 fn role(daily_tokens: u64) -> AssignedRole {
     let settings = RoleSettings { daily_tokens: Some(daily_tokens), ..RoleSettings::default() };
-    AssignedRole { role_id: "kids".into(), settings }
+    AssignedRole { role_id: "kids".into(), settings, ..AssignedRole::default() }
 }
 
 #[test]

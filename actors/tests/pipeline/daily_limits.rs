@@ -66,7 +66,7 @@ async fn a_limit_refuses_politely_until_the_day_ends_and_nothing_is_left_of_that
 async fn the_limit_of_a_role_holds_from_the_next_turn_on() {
     let (mut ring, meter, _) = limited(UsageSettings::default()).await;
     let settings = RoleSettings { daily_seconds: Some(0), ..RoleSettings::default() };
-    let role = AssignedRole { role_id: "kids".into(), settings };
+    let role = AssignedRole { role_id: "kids".into(), settings, ..AssignedRole::default() };
     ring.script.style.lock().unwrap().role = Some(Arc::new(role));
     assert_eq!(said(&mut ring).await[1], "refused");
     ring.script.style.lock().unwrap().role = None;

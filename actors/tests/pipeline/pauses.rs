@@ -321,7 +321,7 @@ async fn the_role_of_a_device_decides_whether_voice_pauses_or_ends_a_reply() {
         let role = RoleSettings { interruption: Some(manner), ..RoleSettings::default() };
         // It is given while the reply is played, and holds at once.
         ring.script.style.lock().unwrap().role =
-            Some(Arc::new(AssignedRole { role_id: "r".into(), settings: role }));
+            Some(Arc::new(AssignedRole { settings: role, ..AssignedRole::default() }));
         ring.script.hears(words("嗯"));
         let voiced = ring.now();
         ring.stream(sound::voice(480)).await;

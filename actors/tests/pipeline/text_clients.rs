@@ -177,6 +177,7 @@ pub(crate) fn service(llm: Arc<dyn Llm>, store: Arc<dyn SessionStore>) -> Gatewa
         describer: None,
         now: Arc::new(|| "noon".into()),
         settings: settings.into(),
+        roles: Arc::new(|_| None),
         turn_journal: TurnJournal::default(),
     }
 }

@@ -145,6 +145,7 @@ impl Parts {
             describer: None,
             now: Arc::new(|| "noon".into()),
             settings: settings.into(),
+            roles: Arc::new(|_| None),
             tasks: Tasks::new(most, GRACE, self.process.clone()),
             held: HeldCalls::default(),
             published: PublishedEvents::default(),
@@ -168,6 +169,7 @@ impl Parts {
             describer: None,
             now: Arc::new(|| "noon".into()),
             settings: settings.into(),
+            roles: Arc::new(|_| None),
             turn_journal: TurnJournal::default(),
         }
     }

@@ -206,6 +206,12 @@ impl Sources {
         Arc::new(move |role_id| overrides.role(role_id))
     }
 
+    /// Returns a non-blocking lookup of roles by name.
+    pub fn roles_by_name(&self) -> RoleLookup {
+        let overrides = self.overrides.clone();
+        Arc::new(move |name| overrides.role_named(name))
+    }
+
     /// Replaces all roles; they hold from each conversation's next turn on.
     fn set_roles(&self, roles: HashMap<String, Arc<AssignedRole>>) {
         self.overrides.set_roles(roles);

@@ -97,6 +97,11 @@ impl OverrideTable {
         self.read().roles.get(role_id).cloned()
     }
 
+    /// Returns the role with this name.
+    pub(super) fn role_named(&self, name: &str) -> Option<Arc<AssignedRole>> {
+        self.read().roles.values().find(|role| role.name == name).cloned()
+    }
+
     /// Replaces all roles.
     pub(super) fn set_roles(&self, roles: HashMap<String, Arc<AssignedRole>>) {
         self.write().roles = roles;

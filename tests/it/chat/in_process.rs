@@ -215,6 +215,7 @@ impl ChatInProcess {
             describer: None,
             now: Arc::new(|| "noon".into()),
             settings: settings.into(),
+            roles: Arc::new(|_| None),
             tasks: Tasks::new(8, GRACE, process.clone()),
             held: HeldCalls::default(),
             published: PublishedEvents::default(),

@@ -40,6 +40,7 @@ async fn deleted_sessions_are_forgotten_with_their_worlds_when_their_time_is_ove
         tasks: Tasks::new(8, Duration::ZERO, CancellationToken::new()),
         held: HeldCalls::default(),
         published: PublishedEvents::default(),
+        roles: Arc::new(|_| None),
         turn_journal: TurnJournal::default(),
     };
     let (later, now) = (service(Duration::from_secs(60)), service(Duration::ZERO));

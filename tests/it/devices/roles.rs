@@ -1,13 +1,17 @@
 //! Roles over REST: made, tried, given to a device, changed while it talks, gone back to and deleted. Not for people, whose
 //! voices need a model.
 
+use futures_util::SinkExt as _;
 use hearken::config::Config;
 use hearken_test_support::eventually;
 use hearken_test_support::vendors::Behaviour;
 use reqwest::Method;
 use serde_json::{Value, json};
+use tokio_tungstenite::connect_async;
+use tokio_tungstenite::tungstenite::Message;
 
 use super::{DEVICE, as_device, boot, read};
+use crate::server::json_of;
 use crate::server::person::Person;
 use crate::server::voices::SPEECH;
 use crate::support::app::{REPLY, TestServer, Vendors};
@@ -275,4 +279,70 @@ async fn what_is_no_role_is_refused_with_the_field() {
     let (_, all) = ask(&server, Method::GET, "/api/roles", Value::Null).await;
     assert_eq!(all["roles"], json!([a]), "nothing has changed");
     server.stop().await;
+}
+
+#[tokio::test]
+async fn text_clients_and_applications_are_answered_in_the_role_of_the_configuration() {
+    let vendors = Vendors::start().await;
+    let server = TestServer::start(&vendors, |config: &mut Config| {
+        config.gateway.role = "Pirate".into();
+        config.gateway.enable_context = true;
+        config.chat.role = "Pirate".into();
+        config.llm.model = "usual".into();
+    })
+    .await;
+    let pirate = json!({
+        "name": "Pirate", "system_prompt": "Be a pirate at {current_time}.", "model": "bold",
+        "temperature": 0.25, "max_tokens": 7, "language": "de", "memory": false, "history": "text",
+    });
+    let (_, session) =
+        ask(&server, Method::POST, "/api/sessions", json!({"name": "a", "creator_id": "b"})).await;
+    let chat = format!("/api/sessions/{}/chat", session["session_id"].as_str().unwrap());
+    let (mut text, _) = connect_async(server.gateway_url()).await.unwrap();
+    let mut id = String::new();
+    for is_there in [false, true] {
+        if is_there {
+            let role = add(&server, pirate.clone()).await;
+            role["id"].as_str().unwrap().clone_into(&mut id);
+        }
+        for turn in 0..2 {
+            let question = json!({"type": "text_input", "text": "hello"});
+            text.send(Message::text(question.to_string())).await.unwrap();
+            json_of(&mut text, "llm_response").await;
+            in_role(&model_asked(&vendors), is_there, turn);
+            let (status, told) =
+                ask(&server, Method::POST, &chat, json!({"message": "hello"})).await;
+            assert_eq!(status, 200, "{told}");
+            in_role(&model_asked(&vendors), is_there, turn);
+        }
+    }
+    // What a client asks for itself comes first.
+    let own = json!({"type": "text_input", "text": "hello", "temperature": 0.5, "max_tokens": 9});
+    text.send(Message::text(own.to_string())).await.unwrap();
+    json_of(&mut text, "llm_response").await;
+    let asked = model_asked(&vendors);
+    assert_eq!((&asked["temperature"], &asked["max_tokens"]), (&json!(0.5), &json!(9)));
+    eventually("the turns of the role are kept", async || {
+        let (_, told) = ask(&server, Method::GET, "/api/history", Value::Null).await;
+        (told["turns"].as_array()?.len() == 5).then_some(())
+    })
+    .await;
+    assert_eq!(ask(&server, Method::DELETE, &format!("/api/roles/{id}"), Value::Null).await.0, 204);
+    assert_eq!(ask(&server, Method::POST, &chat, json!({"message": "hello"})).await.0, 200);
+    assert_eq!(model_asked(&vendors)["model"], "usual");
+    server.stop().await;
+}
+
+/// Expects that the model was asked as in the role, or as configured.
+fn in_role(asked: &Value, is_there: bool, turn: usize) {
+    let system = asked["messages"][0]["content"].as_str().unwrap();
+    assert_eq!(system.starts_with("Be a pirate at 2"), is_there, "{system}");
+    assert_eq!(system.contains("German"), is_there, "{system}");
+    assert_eq!(asked["model"], if is_there { "bold" } else { "usual" });
+    if is_there {
+        assert_eq!((&asked["temperature"], &asked["max_tokens"]), (&json!(0.25), &json!(7)));
+        assert_eq!(asked["messages"].as_array().unwrap().len(), 2, "it remembers nothing");
+    } else {
+        assert_eq!(asked["messages"].as_array().unwrap().len(), 2 + 2 * turn, "{asked}");
+    }
 }

@@ -244,6 +244,7 @@ impl Instances {
                 describer: None,
                 now: Arc::new(|| "noon".into()),
                 settings: GatewaySettings::default().into(),
+                roles: Arc::new(|_| None),
                 turn_journal: TurnJournal::default(),
             }
         };

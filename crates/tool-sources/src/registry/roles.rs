@@ -95,8 +95,8 @@ impl Registry {
     /// Uses the roles of the store.
     pub(super) async fn take_roles(&self) -> Result<(), StoreError> {
         let roles = self.0.store.roles().await?;
-        let assigned = roles.into_iter().map(|Role { role_id, settings, .. }| {
-            (role_id.clone(), Arc::new(AssignedRole { role_id, settings }))
+        let assigned = roles.into_iter().map(|Role { role_id, name, settings, .. }| {
+            (role_id.clone(), Arc::new(AssignedRole { role_id, name, settings }))
         });
         self.0.sources.set_roles(assigned.collect());
         Ok(())

@@ -123,6 +123,7 @@ impl ChatInProcess {
             describer: None,
             now: Arc::new(|| "noon".into()),
             settings: settings.into(),
+            roles: Arc::new(|_| None),
             tasks: Tasks::new(64, ENDS_WITHIN, CancellationToken::new()),
             held: HeldCalls::default(),
             published: PublishedEvents::default(),

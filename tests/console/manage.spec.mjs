@@ -1,4 +1,5 @@
-// What the screens that manage things do, against a real server: devices, tools, settings, people, conversations, audit.
+// What the screens that manage things do, against a real server: devices, tools, settings, people, conversations, audit. Calls
+// that wait for a yes are answers made up here.
 import { accessible, expect, operator, test } from './support.mjs';
 
 const ID = '02:00:00:00:0c:01';
@@ -115,6 +116,65 @@ test('a tool server is added, switched off and removed; a program is refused wit
   await form.getByLabel('Program', { exact: true }).fill('true');
   await form.getByRole('button', { name: 'Add' }).click();
   await expect(page.getByRole('alert')).toContainText('tools.allow_commands_over_api');
+});
+
+test('a call that waits for a yes is shown with the seconds that are left, and taken away', async ({ page, open, faults }) => {
+  const call = {
+    kind: 'voice', client: ID, name: 'Kitchen', tool: 'take_photo', source: 'device', arguments: '{"question":"what is this","zoom":2}',
+    question: 'May I use the camera?', seconds_left: 42,
+  };
+  let waiting = [];
+  let dropped = 1;
+  const sent = [];
+  await page.route('**/api/tools/waiting', (route) => {
+    if (route.request().method() === 'GET') return route.fulfill({ json: { waiting } });
+    sent.push(route.request().postDataJSON());
+    waiting = [];
+    return route.fulfill({ json: { dropped } });
+  });
+  await open('tools');
+  const card = page.getByRole('region', { name: 'Waiting for a yes' });
+  await expect(card.getByText('No call waits for the yes of a person.')).toBeVisible();
+  waiting = [call];
+  const item = card.getByRole('listitem');
+  await expect(item).toBeVisible({ timeout: 10_000 });
+  await expect(item.getByRole('link', { name: 'Kitchen' })).toHaveAttribute('href', `#/devices/${encodeURIComponent(ID)}`);
+  await expect(item.locator('pre')).toHaveText('{ "question": "what is this", "zoom": 2 }');
+  for (const text of ['May I use the camera?', 'take_photo', '42 s are left']) await expect(item).toContainText(text);
+  // Between two answers, which tell 42, the page counts itself.
+  await expect(item).toContainText(/(39|4[01]) s are left/);
+  await expect(card).toContainText('Nobody can agree here for them');
+  await accessible(page);
+  await item.getByRole('button', { name: 'Do not make this call' }).click();
+  const dialog = page.getByRole('dialog');
+  await expect(dialog).toContainText('even if the person says yes');
+  await accessible(page);
+  await dialog.getByRole('button', { name: 'Do not make this call' }).click();
+  await expect(card.getByRole('status')).toHaveText('The call will not be made.');
+  await expect(item).toHaveCount(0);
+  expect(sent).toEqual([{ client: ID, drop: true }]);
+
+  waiting = [{ ...call, kind: 'text', name: '', client: 'a text client', arguments: '{"cut' }];
+  await expect(item).toContainText('{"cut', { timeout: 10_000 });
+  await expect(item.getByRole('link')).toHaveCount(0);
+  // The person has answered in the meantime.
+  dropped = 0;
+  await item.getByRole('button', { name: 'Do not make this call' }).click();
+  await dialog.getByRole('button', { name: 'Do not make this call' }).click();
+  await expect(card.getByRole('status')).toContainText('did not wait any more');
+  expect(faults).toEqual([]);
+});
+
+test('a call that waits fits a phone, in dark colours and Chinese', async ({ page, open, faults }) => {
+  const call = { kind: 'voice', client: ID, name: 'x'.repeat(60), tool: 't'.repeat(64), source: 's'.repeat(40), arguments: `{"q":"${'y'.repeat(200)}"}`, question: 'z'.repeat(200), seconds_left: 9 };
+  await page.route('**/api/tools/waiting', (route) => route.fulfill({ json: { waiting: [call] } }));
+  await page.setViewportSize({ width: 360, height: 740 });
+  await open('tools', { language: 'zh', theme: 'dark' });
+  await expect(page.getByRole('region', { name: '等待同意' }).getByRole('listitem')).toBeVisible();
+  const [content, width] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
+  expect(content).toBeLessThanOrEqual(width);
+  await accessible(page);
+  expect(faults).toEqual([]);
 });
 
 test('a setting is changed, refused with its key, and restored', async ({ page, open, faults }) => {

@@ -1,5 +1,5 @@
 // Roles against a real server: adding one from a starting point, trying it, changing it, its versions, giving it to the page of
-// Talk, refusals, and deleting it. Not for what a role does to a conversation.
+// Talk, refusals, and deleting it. Not for what a role does to a conversation, nor for all clients: see roles-for-all.spec.mjs.
 import { accessible, expect, operator, test, TOKEN } from './support.mjs';
 
 const STORY = 'Bedtime stories for children';

@@ -1,5 +1,5 @@
 // Tests of the services against a real server, the microphone included, and the first steps on Home. Failures alone are
-// answers made up here. Forgets all devices.
+// answers made up here. Forgets all devices. Not for the list of the last calls: see calls.spec.mjs.
 import { accessible, expect, listenToOutput, operator, test, TOKEN } from './support.mjs';
 
 const TIME = String.raw`\s*[\d.]+ (ms|s)`;

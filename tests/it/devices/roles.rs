@@ -317,8 +317,12 @@ async fn text_clients_and_applications_are_answered_in_the_role_of_the_configura
         }
     }
     // What a client asks for itself comes first.
-    let own = json!({"type": "text_input", "text": "hello", "temperature": 0.5, "max_tokens": 9});
-    text.send(Message::text(own.to_string())).await.unwrap();
+    for own in [
+        json!({"type": "configure", "temperature": 0.5, "max_tokens": 9}),
+        json!({"type": "text_input", "text": "hello"}),
+    ] {
+        text.send(Message::text(own.to_string())).await.unwrap();
+    }
     json_of(&mut text, "llm_response").await;
     let asked = model_asked(&vendors);
     assert_eq!((&asked["temperature"], &asked["max_tokens"]), (&json!(0.5), &json!(9)));

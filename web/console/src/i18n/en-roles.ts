@@ -75,6 +75,13 @@ export const enRoles = {
   'roles.has': 'has {name}',
   'roles.given': '{name} has this role.',
   'roles.taken.away': '{name} has no role: as configured.',
+  'roles.all': 'All clients of a kind',
+  'roles.all.about': 'The role that is chosen here counts at once for all of them, where they bring nothing of their own.',
+  'roles.all.gateway': 'All text clients',
+  'roles.all.chat': 'All applications',
+  'roles.all.given': '{name}: now with the role {role}.',
+  'roles.all.taken': '{name}: now without a role, as configured.',
+  'roles.all.needsPassword': 'To see and change this, enter the password on the screen',
   'roles.nobody': 'Nobody’s voice is known. Add people on the screen People.',
 
   'roles.versions': 'Versions',

@@ -77,6 +77,13 @@ export const zhRoles: Record<keyof typeof enRoles, string> = {
   'roles.has': '使用“{name}”',
   'roles.given': '{name} 已使用此角色。',
   'roles.taken.away': '{name} 没有角色，按配置工作。',
+  'roles.all': '同一类的所有客户端',
+  'roles.all.about': '此处选择的角色立即对此类客户端全部生效，客户端自带的设置优先。',
+  'roles.all.gateway': '所有文本客户端',
+  'roles.all.chat': '所有应用',
+  'roles.all.given': '{name}：现在使用角色“{role}”。',
+  'roles.all.taken': '{name}：现在没有角色，按配置工作。',
+  'roles.all.needsPassword': '要查看和更改，请在此画面输入密码：',
   'roles.nobody': '还没有已知的声音。请在“人员”画面添加。',
 
   'roles.versions': '版本',

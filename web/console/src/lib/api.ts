@@ -6,7 +6,7 @@ import { session } from './session.svelte';
 import type {
   AdminMetrics, AgainAnswer, Audit, ChatMessages, ChatSessions, Device, Devices, DeviceTools, HistorySummary, KeptTurn,
   KeptTurns, ListedAccount, MuseumSessions, Ota, PasswordState, Person, PersonDetail, Ready, Role, RoleFields, Roles, RoleTrial, RoleVersion, Service,
-  ServiceTest, Settings, SourceReport, ToolResult, ToolServer, ToolServerSettings, Turn, Usage, Voice,
+  ServiceCalls, ServiceTest, Settings, SourceReport, ToolResult, ToolServer, ToolServerSettings, Turn, Usage, Voice, WaitingCall,
 } from './types';
 
 const one = (base: string, id: string, rest = '') => `${base}/${encodeURIComponent(id)}${rest}`;
@@ -40,6 +40,8 @@ export const admin = {
   endSession: (id: string) => session.call<void>('admin', one('/api/admin/sessions', id), { method: 'DELETE' }),
   audit: (before: number | null, limit = 50) =>
     session.call<Audit>('admin', `/api/admin/audit${query({ before, limit })}`),
+  /** The whole store, whose body is still to be read. */
+  backup: async (signal: AbortSignal) => accepted(await session.send('admin', '/api/admin/backup', { signal })),
 };
 
 /** People who may log in, besides the administrator that every server has. */
@@ -119,6 +121,10 @@ export const tools = {
   remove: (name: string) => session.call<void>('operator', one('/api/tools/servers', name), { method: 'DELETE' }),
   enable: (name: string, enabled: boolean) =>
     session.call<ToolServer>('operator', one('/api/tools/servers', name, '/enabled'), { method: 'PUT', body: { enabled } }),
+  waiting: async () => (await session.call<{ waiting: WaitingCall[] }>('operator', '/api/tools/waiting')).waiting,
+  /** Lets the call that waits for the yes of this client not be made. */
+  drop: async (client: string) =>
+    (await session.call<{ dropped: number }>('operator', '/api/tools/waiting', { method: 'POST', body: { client, drop: true } })).dropped,
 };
 
 export const chats = {
@@ -152,10 +158,15 @@ export const turns = {
 /** Which kept turns are meant; what is empty does not narrow them. */
 export interface HistoryFilter { client: string; kind: string; outcome: string; q: string }
 
+/** Returns a 2xx response as it is. */
+async function accepted(response: Response): Promise<Response> {
+  if (!response.ok) await read(response);
+  return response;
+}
+
 /** Reads a 2xx response as a file. */
 async function fileOf(response: Response): Promise<Blob> {
-  if (!response.ok) await read(response);
-  return response.blob();
+  return (await accepted(response)).blob();
 }
 
 const ofHistory = async <T>(path: string, sent: Sent = {}) => read<T>(await sendTurns(`/api/history${path}`, sent));
@@ -177,6 +188,10 @@ export const history = {
 /** Tests a service; the recogniser gets the recording, a WAV file in base64, or what the synthesiser speaks. */
 export const testService = (service: Service, recording?: string) =>
   session.call<ServiceTest>('operator', '/api/services/test', { method: 'POST', body: { service, ...(recording ? { recording } : {}) } });
+
+/** The last calls of a service, or of all of them, the newest first. */
+export const serviceCalls = (service: Service | '', limit: number) =>
+  session.call<ServiceCalls>('operator', `/api/services/calls${query({ service, limit })}`);
 
 /** What was used in the last so many days, today included. */
 export const usageOf = (days: number) => session.call<Usage>('operator', `/api/usage${query({ days })}`);

@@ -61,6 +61,11 @@ export interface ToolServerSettings {
 }
 export type ToolContent = { type: 'text'; text: string } | { type: 'image'; mime_type: string; base64: string };
 export interface ToolResult { failed: boolean; content: ToolContent[] }
+/** A call that is made only if the person who was asked says yes. */
+export interface WaitingCall {
+  kind: Turn['kind']; client: string; name: string; tool: string; source: string; arguments: string; question: string;
+  seconds_left: number;
+}
 
 export interface JsonSchema {
   type?: string | string[]; title?: string; description?: string; properties?: Record<string, JsonSchema>; required?: string[];
@@ -119,6 +124,19 @@ export interface ServiceTest {
   service: Service; ok: boolean; first_ms: number | null; total_ms: number; text: string | null; audio: string | null;
   error: string | null;
 }
+
+/** What can be told of what a service was sent, and of what it gave back. */
+export interface CallFields {
+  text: string; model: string; voice: string; messages: number; tools: number; max_tokens: number; temperature: number;
+  characters: number; audio_ms: number; calls: string[]; prompt_tokens: number; completion_tokens: number;
+}
+export type CallPart = { [Field in keyof CallFields]?: CallFields[Field] | null };
+export interface ServiceCall {
+  number: number; service: Service; began: string; first_ms: number | null; total_ms: number | null;
+  outcome: 'answered' | 'failed' | 'cancelled' | 'running'; error: string | null; sent: CallPart | null; got: CallPart | null;
+}
+/** Texts are left out where `words` is false. */
+export interface ServiceCalls { words: boolean; calls: ServiceCall[] }
 
 /** What is counted and can be limited: money, tokens read and written, seconds of speech heard and said. */
 export type Measure = 'cost' | 'tokens' | 'seconds';

@@ -1,9 +1,10 @@
-// Checks what of a role differs and is sent, which field a refusal is about, and differences of instructions.
+// Checks what of a role differs and is sent, which field a refusal is about, differences of instructions, and who all have a role.
 import { describe, expect, it } from 'vitest';
 import { ApiError } from '../lib/errors';
 import type { RoleFields } from '../lib/types';
 import { abridged, difference, type Part, pieces } from './difference';
 import { changedFields, changesOf, fieldNamed, length, tidied, trialOf } from './fields';
+import { keyFor, kindsWith, roleFor } from './for-all';
 
 const role: RoleFields = {
   name: 'Grandma', system_prompt: 'Be kind.', model: '', temperature: null, max_tokens: null, voice: '', language: null,
@@ -81,5 +82,19 @@ describe('difference of texts', () => {
     const parts = abridged(difference(`${long}.X.${long}.Y.${long}.`, `${long}.1.${long}.2.${long}.`));
     expect(parts.filter((part) => part.kind === 'same').map((part) => part.text.length)).toEqual([41, 81, 41]);
     expect(abridged([{ kind: 'same', text: 'short' }, { kind: 'new', text: long }])).toEqual([{ kind: 'same', text: 'short' }, { kind: 'new', text: long }]);
+  });
+});
+
+describe('a role for all clients of a kind', () => {
+  const settings = { settings: { gateway: { role: 'Radio' }, chat: { role: '', model: 'Radio' } }, sources: {} };
+
+  it('is named by a setting, and an empty one is none', () => {
+    expect([roleFor(settings, 'gateway'), roleFor(settings, 'chat')]).toEqual(['Radio', '']);
+    expect(roleFor({ settings: {}, sources: {} }, 'chat')).toBe('');
+    expect(keyFor('gateway')).toBe('gateway.role');
+  });
+
+  it('is found by its name', () => {
+    expect([kindsWith(settings, 'Radio'), kindsWith(settings, 'Clock'), kindsWith(null, 'Radio')]).toEqual([['gateway'], [], []]);
   });
 });

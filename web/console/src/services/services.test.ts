@@ -1,6 +1,7 @@
-// Checks the estimate, where a failure sends a person, what a tab keeps, and the first steps.
+// Checks the estimate, where a failure sends a person, what a tab keeps, the first steps, and what is told of calls.
 import { describe, expect, it } from 'vitest';
-import type { Service, ServiceTest } from '../lib/types';
+import type { Service, ServiceCall, ServiceTest } from '../lib/types';
+import { factsOf, failedOf, lineOf } from './calls';
 import { keysFor, outcomeOf, readOutcome, seconds } from './estimate';
 import { areShown, stepsOf } from './steps';
 
@@ -65,5 +66,38 @@ describe('first steps', () => {
     expect(done(null, true, true)).toEqual(['test false', 'talk null', 'board null', 'password false']);
     expect(done({ ms: null, failed: ['llm'] }, true, false)).toEqual(['test false', 'talk null', 'board null', 'password true']);
     expect(done({ ms: 900, failed: [] }, false, false)).toEqual(['test true', 'talk null', 'board null']);
+  });
+});
+
+describe('calls', () => {
+  const call = (of: Partial<ServiceCall> = {}): ServiceCall => ({
+    number: 1, service: 'llm', began: '2030-01-01T10:00:00.000Z', first_ms: 230, total_ms: 800, outcome: 'answered', error: null,
+    sent: { text: 'What time\nis it?' }, got: { text: 'It is ten.', calls: [] }, ...of,
+  });
+
+  it('are told in one line: why they failed, or what was sent and came back', () => {
+    expect(lineOf(call())).toBe('What time is it? → It is ten.');
+    expect(lineOf(call({ got: { text: '', calls: ['get_time', 'take_photo'] } }))).toBe('What time is it? → get_time, take_photo');
+    expect(lineOf(call({ outcome: 'failed', error: 'no answer in time' }))).toBe('no answer in time');
+    expect(lineOf(call({ service: 'asr', sent: { audio_ms: 5 }, got: { text: null } }))).toBe('');
+    expect(lineOf(call({ sent: null, got: null }))).toBe('');
+  });
+
+  it('that failed are gathered over all services, the newest first', () => {
+    const failed = (number: number, began: string) => call({ number, began, outcome: 'failed' });
+    const first = { words: true, calls: [failed(4, '2030-01-01T10:00:04Z'), call({ number: 3 }), failed(2, '2030-01-01T10:00:02Z')] };
+    const second = { words: false, calls: [failed(5, '2030-01-01T10:00:03.5Z'), failed(1, '2030-01-01T10:00:02Z'), call({ outcome: 'cancelled' })] };
+    const { words, calls } = failedOf([first, second]);
+    expect([words, ...calls.map((one) => one.number)]).toEqual([false, 4, 5, 2, 1]);
+    expect(failedOf([])).toEqual({ words: true, calls: [] });
+  });
+
+  it('have what is known as facts, with units, and empty where the service chooses', () => {
+    const told = { text: 'x', model: '', messages: 5, characters: 2_310, temperature: 0, audio_ms: 1_840, calls: ['a', 'b'], prompt_tokens: null };
+    expect(factsOf(told, 'en').map(({ field, text }) => `${field}=${text}`)).toEqual([
+      'model=', 'messages=5', 'characters=2,310', 'temperature=0', 'audio_ms=1.84 s', 'calls=a, b',
+    ]);
+    expect(factsOf({ text: 'x', calls: [] }, 'en')).toEqual([]);
+    expect(factsOf(null, 'en')).toEqual([]);
   });
 });

@@ -1,0 +1,22 @@
+// Checks how the arguments of a call that waits are shown, and the seconds that are left.
+import { describe, expect, it } from 'vitest';
+import { indented, secondsLeft } from './waiting';
+
+describe('arguments', () => {
+  it('have one value a line', () => {
+    expect(indented('{"question": "what, is \\"this\\"","n":[1,{"a":null}]}')).toBe(JSON.stringify({ question: 'what, is "this"', n: [1, { a: null }] }, null, 2));
+    expect(indented('{"city":"\\u5317\\u4eac"}')).toBe('{\n  "city": "北京"\n}');
+    expect(indented('{}')).toBe('{}');
+  });
+
+  it('stay as they are where they are no JSON or would become something else', () => {
+    for (const text of ['', '{"open', '{"id":12345678901234567890}', '{"x":1e400}', '{"x":true,"x":false}']) expect(indented(text)).toBe(text);
+  });
+});
+
+describe('the seconds that are left', () => {
+  it('go down from what the server told, to 0', () => {
+    const left = (now: number) => secondsLeft({ seconds_left: 42 }, 1_000, now);
+    expect([left(500), left(1_000), left(1_900), left(3_000), left(42_500), left(90_000)]).toEqual([42, 42, 42, 40, 1, 0]);
+  });
+});

@@ -4,7 +4,8 @@ import { defineConfig } from '@playwright/test';
 
 const server = process.env.HEARKEN_URL ?? 'http://127.0.0.1:9400';
 const wav = process.env.CONSOLE_WAV ?? '';
-export const MOCK_URL = 'http://127.0.0.1:18081';
+const mockPort = process.env.CONSOLE_MOCK_PORT ?? '18081';
+export const MOCK_URL = `http://127.0.0.1:${mockPort}`;
 const own = process.env.CONSOLE_URL ? [] : [{ command: `node serve.mjs 18080 ${server}`, url: 'http://127.0.0.1:18080/console/', reuseExistingServer: false }];
 
 export default defineConfig({
@@ -27,5 +28,5 @@ export default defineConfig({
     },
     permissions: ['microphone'],
   },
-  webServer: [...own, { command: `node serve.mjs 18081 ${server} mock-turns`, url: `${MOCK_URL}/console/`, reuseExistingServer: false }],
+  webServer: [...own, { command: `node serve.mjs ${mockPort} ${server} mock-turns`, url: `${MOCK_URL}/console/`, reuseExistingServer: false }],
 });

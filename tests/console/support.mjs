@@ -50,6 +50,12 @@ async function ask(bearer, method, path, data) {
   return told;
 }
 
+/** Lets the server forget all devices. */
+export async function forgetDevices() {
+  const { devices } = JSON.parse((await operator('GET', '/api/devices?limit=1000')).body);
+  for (const { device_id: id } of devices) expect((await operator('DELETE', `/api/devices/${encodeURIComponent(id)}`)).status).toBe(204);
+}
+
 /** Counts what the page plays: the loudest sample that reaches the loudspeaker. */
 export async function listenToOutput(page) {
   await page.addInitScript(() => {
@@ -82,4 +88,12 @@ export const keep = (what) => setting({ 'history.keep': what });
 export async function accessible(page) {
   const found = await new AxeBuilder({ page }).analyze();
   expect(found.violations.map((one) => `${one.id}: ${one.nodes.map((node) => node.html).join(' | ')}`)).toEqual([]);
+}
+
+/** Runs the tests of a file only where this is given; says why they are skipped otherwise. */
+export function onlyIf(tests, given, reason) {
+  tests.beforeEach(({}, info) => {
+    if (!given) console.log(`skipped: ${info.title}: ${reason}`);
+    tests.skip(!given, reason);
+  });
 }

@@ -17,6 +17,11 @@ export default defineConfig({
   // A busy machine may draw one frame late; a fault of the page is there twice.
   retries: 1,
   reporter: [['list']],
+  // Pictures are taken by `scripts/console compare` only.
+  updateSnapshots: process.env.CONSOLE_COMPARE === '1' ? 'all' : 'none',
+  snapshotPathTemplate: '{testDir}/compared/{arg}{ext}',
+  // Another screen in the same frame differs by 0.03 only.
+  expect: { toHaveScreenshot: { maxDiffPixelRatio: 0.002, animations: 'disabled', caret: 'hide' } },
   use: {
     baseURL: process.env.CONSOLE_URL ?? 'http://127.0.0.1:18080',
     launchOptions: {

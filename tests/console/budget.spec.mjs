@@ -11,7 +11,7 @@ const QUIET_MS = 1_000;
 const SCREENS = ['home', 'live', 'talk'];
 const rows = [];
 
-onlyIf(test, process.env.CONSOLE_URL, 'CONSOLE_URL names no server that serves the console itself');
+onlyIf(test, process.env.CONSOLE_URL, 'the budget needs a server that serves the console itself, in CONSOLE_URL');
 // Home then shows the first steps, which are most there is to see.
 test.beforeAll(forgetDevices);
 test.afterAll(() => rows.length > 0 && console.table([...rows, { screen: 'at most', ...LIMITS }, { screen: 'all at most', ...LIMITS_IN_ALL }]));

@@ -60,7 +60,7 @@ async function standIn(page, password) {
   return unknown;
 }
 
-onlyIf(test, isTaking || !others, others);
+onlyIf(test, isTaking || !others, `the views are not compared: ${others}`);
 test.beforeAll(() => isTaking && keepFonts());
 
 for (const form of FORMS) {

@@ -90,10 +90,9 @@ export async function accessible(page) {
   expect(found.violations.map((one) => `${one.id}: ${one.nodes.map((node) => node.html).join(' | ')}`)).toEqual([]);
 }
 
-/** Runs the tests of a file only where this is given; says why they are skipped otherwise. */
+/** Runs the tests of a file only where this is given; otherwise says once why they are skipped. */
 export function onlyIf(tests, given, reason) {
-  tests.beforeEach(({}, info) => {
-    if (!given) console.log(`skipped: ${info.title}: ${reason}`);
-    tests.skip(!given, reason);
-  });
+  // The processes that run tests read the files again.
+  if (!given && process.env.TEST_WORKER_INDEX === undefined) console.log(`skipped: ${reason}`);
+  tests.skip(!given, reason);
 }

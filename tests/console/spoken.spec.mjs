@@ -1,0 +1,91 @@
+// A spoken turn with real engines: what the page plays is recorded, recognised, and compared with the answer that it shows; and
+// a person who speaks while it answers is heard. Only where CONSOLE_ENGINES=1, which `scripts/console spoken` sets: stand-ins
+// for the services always say the same. Not for the words of the answer.
+import { recordOutput, takeRecording } from './recording.mjs';
+import { expect, onlyIf, operator, setting, test } from './support.mjs';
+
+const wav = process.env.CONSOLE_WAV ?? '';
+/** What the recording says. */
+const SAID = 'go somewhere and do something';
+const POEM =
+  'Whatever the user says, answer only with this poem, line by line, to its end: One apple is red. Two apples are green. Three apples are ' +
+  'blue. Four apples are white. Five apples are black. Six apples are small. Seven apples are big. Eight apples are gone.';
+const state = (page) => page.locator('.head .badge[role=status]');
+const replies = (page) => page.locator('.device.wrap');
+const words = (page) => page.locator('.you.wrap');
+
+onlyIf(test, process.env.CONSOLE_ENGINES === '1' && wav, 'a spoken turn needs real engines, and CONSOLE_ENGINES=1: run scripts/console spoken');
+// The engines share the machine with the browser.
+test.describe.configure({ timeout: 180_000 });
+
+/** The words of a text, without marks. */
+const wordsOf = (text) => text.toLowerCase().normalize('NFKD').match(/\p{L}+|\p{N}+/gu) ?? [];
+
+/** The part of these words that was read back. */
+function partReadBack(said, heard) {
+  const left = wordsOf(heard);
+  const found = wordsOf(said).filter((word) => {
+    const at = left.indexOf(word);
+    if (at >= 0) left.splice(at, 1);
+    return at >= 0;
+  });
+  return found.length / wordsOf(said).length;
+}
+
+/** What the page shows of both sides, without who says it. */
+const shown = async (lines) => (await lines.allTextContents()).map((line) => line.replace(/^[^:]*:\s*/, '')).join(' ');
+
+/** Lets the recogniser of the server hear a recording. */
+async function recognise(recording) {
+  const { status, body } = await operator('POST', '/api/services/test', { service: 'asr', recording });
+  expect(status, body).toBe(200);
+  const tested = JSON.parse(body);
+  expect(tested.ok, tested.error).toBe(true);
+  return tested.text;
+}
+
+/** Engines load for some seconds. */
+test.beforeAll(async ({ request }) => {
+  const status = async () => (await (await request.get(`${process.env.HEARKEN_URL}/healthz`)).json()).status;
+  await expect.poll(status, { timeout: 120_000, intervals: [500] }).toBe('ok');
+});
+
+test.afterAll(() => setting({ 'dialogue.system_prompt': null }));
+
+test('what is answered to a spoken sentence can be understood again', async ({ page, open, faults }) => {
+  await recordOutput(page);
+  await open('talk');
+  await page.getByLabel('Automatic', { exact: true }).check();
+  await page.getByRole('button', { name: 'Begin to listen' }).click();
+  await expect(state(page)).toHaveText('speaks', { timeout: 60_000 });
+  await expect(state(page)).toHaveText('listens', { timeout: 60_000 });
+  const said = await shown(replies(page));
+  const recording = await takeRecording(page);
+  await page.getByRole('button', { name: 'End the conversation' }).click();
+  const asked = await shown(words(page));
+  const heard = await recognise(recording.base64);
+  const part = partReadBack(said, heard);
+  console.log(`asked: ${asked}\nshown: ${said}\nheard of ${recording.seconds.toFixed(1)} s: ${heard}\nread back: ${Math.round(part * 100)} %`);
+  expect(partReadBack(SAID, asked)).toBeGreaterThanOrEqual(0.7);
+  expect(part).toBeGreaterThanOrEqual(0.7);
+  expect(faults).toEqual([]);
+});
+
+test('who speaks over an answer is heard, and it ends', async ({ page, open, faults }) => {
+  await setting({ 'dialogue.system_prompt': POEM });
+  await open('talk');
+  await page.getByLabel('Realtime').check();
+  await page.getByLabel('Write a sentence').fill('Tell me a poem');
+  await page.getByRole('button', { name: 'Send' }).click();
+  await expect(state(page)).toHaveText('speaks', { timeout: 60_000 });
+  // The recording begins with the microphone.
+  await page.getByRole('button', { name: 'Begin to listen' }).click();
+  await expect(words(page).nth(1)).toBeVisible({ timeout: 60_000 });
+  const asked = await shown(words(page));
+  console.log(`asked: ${asked}\nshown: ${await shown(replies(page))}`);
+  expect(partReadBack(SAID, asked)).toBeGreaterThanOrEqual(0.7);
+  await page.getByRole('button', { name: 'End the conversation' }).click();
+  await page.getByRole('link', { name: 'Live' }).click();
+  await expect(page.locator('article', { hasText: 'Tell me a poem' }).first()).toContainText('interrupted');
+  expect(faults).toEqual([]);
+});

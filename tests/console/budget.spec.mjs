@@ -60,8 +60,8 @@ async function hold(page, name, traffic, limits = LIMITS) {
   rows.push(row);
   expect.soft(paint_ms).toBeGreaterThan(0);
   for (const [what, limit] of Object.entries(limits)) expect.soft(row[what], what).toBeLessThanOrEqual(limit);
-  const elsewhere = traffic.requests.filter((url) => !/^(data|blob):/.test(url) && new URL(url).origin !== process.env.CONSOLE_URL);
-  expect(elsewhere).toEqual([]);
+  const foreign = traffic.requests.filter((url) => !/^(data|blob):/.test(url) && new URL(url).origin !== process.env.CONSOLE_URL);
+  expect(foreign).toEqual([]);
 }
 
 test('the log-in is small and quick', async ({ page, faults }) => {

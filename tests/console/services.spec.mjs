@@ -1,6 +1,11 @@
 // Tests of the services against a real server, the microphone included, and the first steps on Home. Failures alone are
+<<<<<<< HEAD
 // answers made up here. Forgets all devices. Not for the list of the last calls: see calls.spec.mjs.
 import { accessible, expect, listenToOutput, operator, test, TOKEN } from './support.mjs';
+=======
+// answers made up here. Forgets all devices.
+import { accessible, expect, forgetDevices, listenToOutput, test, TOKEN } from './support.mjs';
+>>>>>>> 1fd7ef2 (Import in the tests of services only what they use)
 
 const TIME = String.raw`\s*[\d.]+ (ms|s)`;
 const card = (page, name) => page.getByRole('region', { name, exact: true });

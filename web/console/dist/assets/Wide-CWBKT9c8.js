@@ -1,1 +1,0 @@
-import{Q as o,aD as r,t as d,l as n,a as v,h as f,o as m}from"./index-DjvfCa6R.js";import{s as p}from"./class-yWqbpD3i.js";var b=m('<div role="group" tabindex="0"><!></div>');function u(s,a){let t=o(a,"isLow",3,!1);var e=b();let l;var i=f(e);r(i,()=>a.children),d(()=>{l=p(e,1,"wide svelte-8v252n",null,l,{low:t()}),n(e,"aria-labelledby",a.labelledby)}),v(s,e)}export{u as W};

@@ -1,11 +1,6 @@
 // Tests of the services against a real server, the microphone included, and the first steps on Home. Failures alone are
-<<<<<<< HEAD
 // answers made up here. Forgets all devices. Not for the list of the last calls: see calls.spec.mjs.
-import { accessible, expect, listenToOutput, operator, test, TOKEN } from './support.mjs';
-=======
-// answers made up here. Forgets all devices.
 import { accessible, expect, forgetDevices, listenToOutput, test, TOKEN } from './support.mjs';
->>>>>>> 1fd7ef2 (Import in the tests of services only what they use)
 
 const TIME = String.raw`\s*[\d.]+ (ms|s)`;
 const card = (page, name) => page.getByRole('region', { name, exact: true });
@@ -13,12 +8,6 @@ const testing = (page, name) => card(page, name).getByRole('button', { name: `Te
 const all = (page) => page.getByRole('button', { name: 'Test all' });
 const steps = (page) => page.getByRole('region', { name: 'First steps' });
 const heard = (page) => card(page, 'Recogniser').locator('dd.text');
-
-/** Forgets all devices. */
-async function forget() {
-  const { devices } = JSON.parse((await operator('GET', '/api/devices?limit=1000')).body);
-  for (const { device_id: id } of devices) expect((await operator('DELETE', `/api/devices/${encodeURIComponent(id)}`)).status).toBe(204);
-}
 
 /** Lets tests of these services fail with these errors. */
 async function fail(page, errors) {
@@ -170,7 +159,7 @@ test('results fit a phone, in dark colours and Chinese', async ({ page, open, fa
 });
 
 test('Home shows the first steps with the outcome of a test, until they are dismissed', async ({ page, open, faults }) => {
-  await forget();
+  await forgetDevices();
   await open('home');
   await expect(steps(page).getByRole('listitem')).toHaveCount(4);
   await expect(steps(page)).toContainText('A password is set');
@@ -195,7 +184,7 @@ test('Home shows the first steps with the outcome of a test, until they are dism
 });
 
 test('the first steps go once a device was seen', async ({ page, open, request, faults }) => {
-  await forget();
+  await forgetDevices();
   await open('home', { language: 'zh', theme: 'dark' });
   const list = page.getByRole('region', { name: '开始使用' });
   await expect(list).toBeVisible();
@@ -203,12 +192,12 @@ test('the first steps go once a device was seen', async ({ page, open, request, 
   const headers = { 'device-id': '02:00:00:00:0d:01', 'client-id': '5d3c6f0e-7f5b-4a3e-9c1a-000000000001' };
   expect((await request.post('/xiaozhi/ota/', { headers, data: { application: { version: '2.4.2' }, board: { type: 'test-board' } } })).status()).toBe(200);
   await expect(list).toHaveCount(0, { timeout: 15_000 });
-  await forget();
+  await forgetDevices();
   expect(faults).toEqual([]);
 });
 
 test('who logged in with the admin token for want of a password is told to choose one', async ({ page }) => {
-  await forget();
+  await forgetDevices();
   // The server of these tests has a password.
   const pair = { access_token: 'x', refresh_token: 'y', token_type: 'bearer', expires_in: 900 };
   const figures = { devices: 0, text_clients: 0, museum_sessions: 0 };

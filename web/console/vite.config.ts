@@ -20,5 +20,5 @@ export default defineConfig({
   worker: { format: 'es' },
   server: { proxy: { ...proxy, '/xiaozhi': { target: server, ws: true } } },
   preview: { proxy: { ...proxy, '/xiaozhi': { target: server, ws: true } } },
-  test: { include: ['src/**/*.test.ts'], environment: 'node' },
+  test: { include: ['src/**/*.test.ts', '*.test.mjs'], environment: 'node' },
 });

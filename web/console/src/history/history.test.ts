@@ -6,8 +6,8 @@ import { clientsOf, grouped, modelTimes } from './group';
 import { partsFrom, reachOf, tracksOf } from './tracks';
 
 const turn = (id: string, client: string, began: string, of: Partial<KeptTurn> = {}): KeptTurn => ({
-  id, client, began, trace_id: null, kind: 'voice', state: 'ended', outcome: 'answered',
-  heard: null, said: null, wait_ms: null, spans: [], events: [], audio: null, ...of,
+  id, client, began, trace_id: '', kind: 'voice', state: 'ended', outcome: 'answered',
+  heard: null, said: null, wait_ms: null, spans: [], events: [], audio: { heard: null, said: null }, ...of,
 });
 const span = (name: string, start_ms: number, end_ms: number | null) => ({ name, detail: null, start_ms, end_ms });
 
@@ -48,7 +48,7 @@ describe('the sound of a turn', () => {
   });
 
   it('is none where nothing is kept or a sound is empty', () => {
-    expect(tracksOf(null)).toEqual([]);
+    expect(tracksOf({ heard: null, said: null })).toEqual([]);
     expect(tracksOf({ heard: { start_ms: 0, length_ms: 0 }, said: null })).toEqual([]);
     expect(reachOf([])).toBeNull();
   });

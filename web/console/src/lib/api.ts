@@ -4,9 +4,10 @@ import { call, read, send, type Sent } from './http';
 import type { Account, Right } from './rights';
 import { session } from './session.svelte';
 import type {
-  AdminMetrics, AgainAnswer, Audit, ChatMessages, ChatSessions, Device, Devices, DeviceTools, HistorySummary, KeptTurn,
-  KeptTurns, ListedAccount, MuseumSessions, Ota, PasswordState, Person, PersonDetail, Ready, Role, RoleFields, Roles, RoleTrial, RoleVersion, Service,
-  ServiceCalls, ServiceTest, Settings, SourceReport, ToolResult, ToolServer, ToolServerSettings, Turn, Usage, Voice, WaitingCall,
+  Accounts, AdminMetrics, AgainAnswer, Audit, ChatMessages, ChatSessions, Deleted, Device, Devices, DeviceTools, Dropped,
+  HistorySummary, KeptTurn, KeptTurns, ListedAccount, MuseumSessions, Ota, Person, PersonDetail, Ready, Role, RoleFields,
+  Roles, RoleTrial, RoleVersions, Service, ServiceCalls, ServiceTest, Settings, Setup, SourceReport, ToolResult, ToolServer,
+  ToolServerSettings, Turns, Usage, Voice, WaitingCalls,
 } from './types';
 
 const one = (base: string, id: string, rest = '') => `${base}/${encodeURIComponent(id)}${rest}`;
@@ -28,7 +29,7 @@ export const metricsText = () => session.call<string>('open', '/metrics');
 
 /** Asks where the administrator's password comes from; needs no log-in. Choosing and changing one is in session.svelte.ts. */
 export const passwordState = async (signal: AbortSignal) =>
-  (await call<{ password: PasswordState }>('/api/admin/setup', { signal })).password;
+  (await call<Setup>('/api/admin/setup', { signal })).password;
 
 export const admin = {
   metrics: () => session.call<AdminMetrics>('admin', '/api/admin/metrics'),
@@ -46,7 +47,7 @@ export const admin = {
 
 /** People who may log in, besides the administrator that every server has. */
 export const accounts = {
-  list: async () => (await session.call<{ accounts: ListedAccount[] }>('admin', '/api/accounts')).accounts,
+  list: async () => (await session.call<Accounts>('admin', '/api/accounts')).accounts,
   add: (body: Account & { password: string }) =>
     session.call<ListedAccount>('admin', '/api/accounts', { method: 'POST', body }),
   change: (name: string, body: { right?: Right; password?: string }) =>
@@ -99,7 +100,7 @@ export const roles = {
     session.call<Role>('operator', one('/api/roles', id), { method: 'PATCH', body }),
   remove: (id: string) => session.call<void>('operator', one('/api/roles', id), { method: 'DELETE' }),
   versions: async (id: string) =>
-    (await session.call<{ versions: RoleVersion[] }>('operator', one('/api/roles', id, '/versions'))).versions,
+    (await session.call<RoleVersions>('operator', one('/api/roles', id, '/versions'))).versions,
   restore: (id: string, version: number) =>
     session.call<Role>('operator', one('/api/roles', id, '/restore'), { method: 'POST', body: { version } }),
   try: (body: RoleTrial) => session.call<AgainAnswer>('operator', '/api/roles/try', { method: 'POST', body }),
@@ -121,10 +122,10 @@ export const tools = {
   remove: (name: string) => session.call<void>('operator', one('/api/tools/servers', name), { method: 'DELETE' }),
   enable: (name: string, enabled: boolean) =>
     session.call<ToolServer>('operator', one('/api/tools/servers', name, '/enabled'), { method: 'PUT', body: { enabled } }),
-  waiting: async () => (await session.call<{ waiting: WaitingCall[] }>('operator', '/api/tools/waiting')).waiting,
+  waiting: async () => (await session.call<WaitingCalls>('operator', '/api/tools/waiting')).waiting,
   /** Lets the call that waits for the yes of this client not be made. */
   drop: async (client: string) =>
-    (await session.call<{ dropped: number }>('operator', '/api/tools/waiting', { method: 'POST', body: { client, drop: true } })).dropped,
+    (await session.call<Dropped>('operator', '/api/tools/waiting', { method: 'POST', body: { client, drop: true } })).dropped,
 };
 
 export const chats = {
@@ -151,7 +152,7 @@ async function sendTurns(path: string, sent: Sent = {}): Promise<Response> {
 }
 
 export const turns = {
-  list: async (limit = 50) => (await read<{ turns: Turn[] }>(await sendTurns(`/api/turns${query({ limit })}`))).turns,
+  list: async (limit = 50) => (await read<Turns>(await sendTurns(`/api/turns${query({ limit })}`))).turns,
   live: (signal: AbortSignal) => sendTurns('/api/turns/live', { signal, headers: { Accept: 'text/event-stream' } }),
 };
 
@@ -179,8 +180,8 @@ export const history = {
   sound: async (id: string, voice: Voice) => fileOf(await sendTurns(one('/api/history', id, `/${voice}.wav`))),
   export: async (filter: HistoryFilter) => fileOf(await sendTurns(`/api/history/export${query({ ...filter })}`)),
   remove: (id: string) => ofHistory<void>(one('', id), { method: 'DELETE' }),
-  removeOf: (client: string) => ofHistory<{ deleted: number }>(query({ client }), { method: 'DELETE' }),
-  removeAll: () => ofHistory<{ deleted: number }>(query({ all: 'true' }), { method: 'DELETE' }),
+  removeOf: (client: string) => ofHistory<Deleted>(query({ client }), { method: 'DELETE' }),
+  removeAll: () => ofHistory<Deleted>(query({ all: 'true' }), { method: 'DELETE' }),
   again: (id: string, body: { system_prompt?: string; model?: string }) =>
     ofHistory<AgainAnswer>(one('', id, '/again'), { method: 'POST', body }),
 };

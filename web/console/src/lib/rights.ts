@@ -1,13 +1,14 @@
 // What a person who is logged in may do: the rights, and the least right that opens each screen. Not for credentials: see
 // session.svelte.ts.
+import type { components } from './api-schema';
 import type { Screen } from './router.svelte';
 
+export type Right = components['schemas']['Right'];
 /** Rights, the least first; each one contains those before it. */
-export const RIGHTS = ['guest', 'member', 'administrator'] as const;
-export type Right = (typeof RIGHTS)[number];
+export const RIGHTS = ['guest', 'member', 'administrator'] as const satisfies readonly Right[];
 
 /** Somebody who is logged in. */
-export interface Account { name: string; right: Right }
+export type Account = components['schemas']['Asking'];
 
 /** Name of the administrator that every server has. */
 export const ADMIN = 'admin';

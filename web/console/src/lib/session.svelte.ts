@@ -6,11 +6,11 @@ import { call, read, send, type Sent } from './http';
 import { type Account, ADMIN, isAtLeast, LEAST, type Right } from './rights';
 import type { Screen } from './router.svelte';
 import { recallSession, rememberSession } from './storage';
+import type { TokenPair } from './types';
 
 /** Routes by what they ask for: an access token, an access token or the admin token, or nothing that must be shown. */
 export type Door = 'admin' | 'operator' | 'open';
 
-interface Pair { access_token: string; refresh_token: string; expires_in: number }
 interface Tokens { access: string; refresh: string; expires: number }
 /** Credential of the operator's routes: the access token, where the server takes it, or the admin token. */
 type Operator = { kind: 'access' } | { kind: 'token'; token: string };
@@ -86,7 +86,7 @@ class Session {
 
   /** Chooses the first password with the code of the server, and logs in. */
   async choosePassword(code: string, password: string): Promise<void> {
-    const pair = await call<Pair>('/api/admin/setup', { method: 'POST', body: { code, password } });
+    const pair = await call<TokenPair>('/api/admin/setup', { method: 'POST', body: { code, password } });
     const tokens = tokensOf(pair);
     await this.enter(tokens, await operatorBy(tokens, ''));
   }
@@ -103,7 +103,7 @@ class Session {
     await this.recognise();
     const old = this.tokens?.refresh ?? '';
     const sent = { method: 'POST', body: { current, password }, bearer: this.bearer('admin') };
-    const tokens = tokensOf(await call<Pair>('/api/admin/password', sent));
+    const tokens = tokensOf(await call<TokenPair>('/api/admin/password', sent));
     this.keep(tokens);
     this.tabs?.postMessage({ old, tokens } satisfies Passed);
   }
@@ -176,7 +176,7 @@ class Session {
     if (!old) return false;
     try {
       const body = { refresh_token: old };
-      const tokens = tokensOf(await call<Pair>('/api/admin/refresh', { method: 'POST', body }));
+      const tokens = tokensOf(await call<TokenPair>('/api/admin/refresh', { method: 'POST', body }));
       // Another tab may have passed on the next pair while this one waited.
       if (this.tokens?.refresh === old) this.keep(tokens);
       this.tabs?.postMessage({ old, tokens: { ...tokens } } satisfies Passed);
@@ -208,7 +208,7 @@ class Session {
   }
 }
 
-function tokensOf(pair: Pair): Tokens {
+function tokensOf(pair: TokenPair): Tokens {
   return { access: pair.access_token, refresh: pair.refresh_token, expires: Date.now() + pair.expires_in * 1_000 };
 }
 
@@ -216,7 +216,7 @@ function tokensOf(pair: Pair): Tokens {
 async function passwordLogIn(username: string, password: string): Promise<Tokens | null> {
   const response = await send('/api/admin/login', { method: 'POST', body: { username, password } });
   if (response.status === 401 || response.status === 404) return null;
-  return tokensOf(await read<Pair>(response));
+  return tokensOf(await read<TokenPair>(response));
 }
 
 const opensDevices = async (bearer: string | null) => (await send('/api/devices?limit=1', { bearer })).status !== 401;

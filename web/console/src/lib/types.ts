@@ -1,5 +1,92 @@
-// Shapes of the server's answers, as src/http writes them. Not for what the screens make of them.
-import type { Account } from './rights';
+// Shapes of the server's answers under short names. Most come from api-schema.ts, which is generated from the server's own
+// description; by hand stands what that does not say well. Not for what the screens make of them.
+//
+// By hand, and why:
+// - words such as 'voice' where the description says "string"; `Told` refuses those that contradict it
+// - that null is sent, where the description lets a field be left out too: `Whole` and `Told`
+// - the daily limits of a role, which the description does not have
+// - all below "Answers that the description calls an object", and Ota, which is the firmware's protocol and not described
+import type { components } from './api-schema';
+
+type Schemas = components['schemas'];
+
+/** A shape whose fields the server always sends, though some of them may be null. */
+type Whole<Name extends keyof Schemas> = Required<Schemas[Name]>;
+/** Such a shape, some fields of which are narrower than they are described. */
+type Told<Name extends keyof Schemas, Fields extends Narrower<Schemas[Name], Fields>> = Omit<Whole<Name>, keyof Fields> & Fields;
+type Narrower<Shape, Fields> = { [Field in keyof Fields]: Field extends keyof Shape ? Shape[Field] : never };
+
+/** Where the administrator's password comes from: nobody has chosen one, somebody has, or the configuration decides. */
+export type PasswordState = 'none' | 'set' | 'configured';
+export type Setup = Told<'SetupShown', { password: PasswordState }>;
+export type TokenPair = Schemas['TokenPair'];
+
+export type ListedAccount = Schemas['AccountShown'];
+export type Accounts = Schemas['AccountsShown'];
+
+/** A call that is made only if the person who was asked says yes. */
+export type WaitingCall = Told<'WaitingShown', { kind: TurnKind }>;
+export type WaitingCalls = Told<'AllWaiting', { waiting: WaitingCall[] }>;
+export type Dropped = Schemas['Dropped'];
+
+export type ChatSession = Whole<'ChatSession'>;
+export type ChatSessions = Told<'SessionsBody', { sessions: ChatSession[] }>;
+export type ChatMessage = Schemas['Message'];
+export type ChatMessages = Whole<'MessagesBody'>;
+
+export type TurnKind = 'voice' | 'text' | 'chat';
+export type Span = Whole<'Span'>;
+export type Mark = Schemas['Event'];
+interface TurnFields {
+  kind: TurnKind; spans: Span[];
+  state: 'listening' | 'thinking' | 'speaking' | 'ended';
+  outcome: 'answered' | 'interrupted' | 'silent' | 'failed' | 'refused' | null;
+}
+export type Turn = Told<'TurnJson', TurnFields>;
+export type Turns = Told<'LastTurns', { turns: Turn[] }>;
+
+/** What is kept of the turns: nothing, the words, or the words and the sound. */
+export type Keep = 'off' | 'text' | 'audio';
+export type Voice = keyof Schemas['Sounds'];
+export type Sound = Schemas['SoundShown'];
+export type KeptTurn = Told<'KeptTurn', TurnFields & { audio: Whole<'Sounds'> }>;
+export type KeptTurns = Told<'HistoryPage', { turns: KeptTurn[] }>;
+export type HistorySummary = Told<'HistoryShown', { keep: Keep; clients: Told<'ClientShown', { kind: TurnKind }>[] }>;
+export type Deleted = Schemas['Deleted'];
+export type AgainAnswer = Whole<'TrialAnswered'>;
+
+/** Most of each measure in a day for all who have a role; null is no limit. */
+interface RoleLimits { daily_tokens: number | null; daily_seconds: number | null; daily_cost: number | null }
+/** Empty and null mean what is configured, and a language of null that of the person. */
+export type Role = Told<'RoleShown', { interruption: 'pause' | 'cut' | null; history: Keep | null }> & RoleLimits;
+/** What a role says. */
+export type RoleFields = Omit<Role, 'id' | 'version' | 'updated'>;
+export type Roles = Told<'Roles', { roles: Role[] }>;
+export type RoleVersion = Told<'VersionShown', { role: Role }>;
+export type RoleVersions = Told<'Versions', { versions: RoleVersion[] }>;
+export type RoleTrial = { text: string } & Partial<Pick<RoleFields, 'system_prompt' | 'model' | 'temperature' | 'max_tokens' | 'language'>>;
+
+/** The services of a spoken turn: synthesiser, recogniser, language model. */
+export type Service = Schemas['TurnService'];
+export type ServiceTest = Whole<'Tested'>;
+/** What can be told of what a service was sent, and of what it gave back; really left out where there is none. */
+export type CallPart = Schemas['CallContent'];
+export type CallFields = { [Field in keyof CallPart]-?: NonNullable<CallPart[Field]> };
+export type ServiceCall = Whole<'CallShown'>;
+/** Texts are left out where `words` is false. */
+export type ServiceCalls = Told<'CallsShown', { calls: ServiceCall[] }>;
+
+/** Most of each measure in a day; 0 is no limit. */
+export type UsageLimits = Schemas['LimitsShown'];
+/** What is counted and can be limited: money, tokens read and written, seconds of speech heard and said. */
+export type Measure = keyof UsageLimits;
+export type Sums = Schemas['Sums'];
+export type ReachedLimit = Told<'ReachedLimit', { of: 'device' | 'role' | 'total'; limit: Measure }>;
+export type UsageDay = Schemas['OfDay'];
+export type UsageKind = TurnKind | 'museum';
+export type Usage = Told<'UsageShown', { reached: ReachedLimit[]; kinds: Told<'OfKind', { kind: UsageKind }>[] }>;
+
+// Answers that the description calls an object, and no more.
 
 export type ServiceState = 'ready' | 'degraded' | 'down';
 export interface Ready {
@@ -7,9 +94,6 @@ export interface Ready {
   dependencies: Record<string, ServiceState>;
   engines?: Record<string, unknown>;
 }
-
-/** Where the administrator's password comes from: nobody has chosen one, somebody has, or the configuration decides. */
-export type PasswordState = 'none' | 'set' | 'configured';
 
 export interface Took { max: number; mean: number; p50: number; p90: number; p99: number }
 export interface AdminMetrics {
@@ -33,19 +117,17 @@ export interface MuseumSessions { sessions: MuseumSession[]; total: number; offs
 export interface AuditEntry { number: number; at: string; who: string; what: string; details: Record<string, unknown> }
 export interface Audit { entries: AuditEntry[]; next: number | null }
 
-export interface ListedAccount extends Account { created: string }
-
 export interface Device {
   device_id: string; name: string; board: string; chip: string; serial_number: string; firmware_version: string;
   first_seen: string | null; last_seen: string | null; bound: boolean; agent: string; system_prompt: string;
-  connected: boolean; session_id: string | null; role?: string | null;
+  connected: boolean; session_id: string | null; role: string | null;
 }
 export interface Devices { devices: Device[]; next: string | null }
 export interface DeviceTools {
   device_id: string; agent: string; off: string[]; sources: { name: string; kind: string; on: boolean }[];
 }
 
-export interface Person { id: string; name: string; recordings: number; facts: string[]; role?: string | null }
+export interface Person { id: string; name: string; recordings: number; facts: string[]; role: string | null }
 export interface PersonDetail extends Person { exchanges: { said: string; answered: string }[] }
 
 export interface Tool { name: string; description: string; parameters: JsonSchema; destructive: boolean; changed: boolean }
@@ -61,99 +143,14 @@ export interface ToolServerSettings {
 }
 export type ToolContent = { type: 'text'; text: string } | { type: 'image'; mime_type: string; base64: string };
 export interface ToolResult { failed: boolean; content: ToolContent[] }
-/** A call that is made only if the person who was asked says yes. */
-export interface WaitingCall {
-  kind: Turn['kind']; client: string; name: string; tool: string; source: string; arguments: string; question: string;
-  seconds_left: number;
-}
 
+/** What of JSON Schema the console reads, of any tool. */
 export interface JsonSchema {
   type?: string | string[]; title?: string; description?: string; properties?: Record<string, JsonSchema>; required?: string[];
   enum?: unknown[]; items?: JsonSchema; default?: unknown; minimum?: number; maximum?: number; format?: string;
 }
 
-export interface ChatSession {
-  id: string; name: string; creator_id: string; status: 'active' | 'archived' | 'deleted'; players: string[];
-  message_count: number; created_at: string; updated_at: string; last_access_at: string;
-}
-export interface ChatSessions { sessions: ChatSession[]; total: number }
-export interface ChatMessage {
-  role: 'system' | 'user' | 'assistant' | 'tool'; content: string; player_id?: string; timestamp: string;
-  tool_calls?: { function: { name: string; arguments: string } }[];
-}
-export interface ChatMessages { messages: ChatMessage[]; total: number; first: number | null }
-
-export interface Span { name: string; detail: string | null; start_ms: number; end_ms: number | null }
-export interface Mark { name: string; at_ms: number }
-export interface Turn {
-  id: string; trace_id: string | null; kind: 'voice' | 'text' | 'chat'; client: string; began: string;
-  state: 'listening' | 'thinking' | 'speaking' | 'ended';
-  outcome: 'answered' | 'interrupted' | 'silent' | 'failed' | 'refused' | null;
-  heard: string | null; said: string | null; wait_ms: number | null; spans: Span[]; events: Mark[];
-}
-
-/** What is kept of the turns: nothing, the words, or the words and the sound. */
-export type Keep = 'off' | 'text' | 'audio';
-export type Voice = 'heard' | 'said';
-export interface Sound { start_ms: number; length_ms: number }
-export interface KeptTurn extends Turn { audio: Record<Voice, Sound | null> | null }
-export interface KeptTurns { turns: KeptTurn[]; next: number | null }
-export interface HistorySummary {
-  keep: Keep; retention_days: number; turns: number; audio_bytes: number; oldest: string | null;
-  clients: { client: string; kind: Turn['kind']; turns: number; last: string }[];
-}
-export interface AgainAnswer { answer: string; first_word_ms: number | null; total_ms: number; model: string | null }
-
-/**
- * What a role says; empty and null mean what is configured, a language of null that of the person, and a daily limit of null
- * none of its own.
- */
-export interface RoleFields {
-  name: string; system_prompt: string; model: string; temperature: number | null; max_tokens: number | null; voice: string;
-  language: string | null; tools_off: string[]; interruption: 'pause' | 'cut' | null; memory: boolean; history: Keep | null;
-  daily_tokens: number | null; daily_seconds: number | null; daily_cost: number | null;
-}
-export interface Role extends RoleFields { id: string; version: number; updated: string }
-export interface Roles { roles: Role[]; languages: string[] }
-export interface RoleVersion { version: number; at: string; role: Role }
-export type RoleTrial = { text: string } & Partial<Pick<RoleFields, 'system_prompt' | 'model' | 'temperature' | 'max_tokens' | 'language'>>;
-
-/** The services of a spoken turn: synthesiser, recogniser, language model. */
-export type Service = 'tts' | 'asr' | 'llm';
-export interface ServiceTest {
-  service: Service; ok: boolean; first_ms: number | null; total_ms: number; text: string | null; audio: string | null;
-  error: string | null;
-}
-
-/** What can be told of what a service was sent, and of what it gave back. */
-export interface CallFields {
-  text: string; model: string; voice: string; messages: number; tools: number; max_tokens: number; temperature: number;
-  characters: number; audio_ms: number; calls: string[]; prompt_tokens: number; completion_tokens: number;
-}
-export type CallPart = { [Field in keyof CallFields]?: CallFields[Field] | null };
-export interface ServiceCall {
-  number: number; service: Service; began: string; first_ms: number | null; total_ms: number | null;
-  outcome: 'answered' | 'failed' | 'cancelled' | 'running'; error: string | null; sent: CallPart | null; got: CallPart | null;
-}
-/** Texts are left out where `words` is false. */
-export interface ServiceCalls { words: boolean; calls: ServiceCall[] }
-
-/** What is counted and can be limited: money, tokens read and written, seconds of speech heard and said. */
-export type Measure = 'cost' | 'tokens' | 'seconds';
-export interface Sums {
-  turns: number; refused: number; prompt_tokens: number; completion_tokens: number; heard_seconds: number; said_seconds: number;
-  said_chars: number; cost: number;
-}
-/** Most of each measure in a day; 0 is no limit. */
-export type UsageLimits = Record<Measure, number>;
-export interface ReachedLimit { of: 'device' | 'role' | 'total'; id: string; limit: Measure }
-export interface UsageDay extends Sums { day: string }
-export type UsageKind = Turn['kind'] | 'museum';
-export interface Usage {
-  today: string; from: string; currency: string; limits: Record<'device' | 'total', UsageLimits>; used_today: Sums;
-  reached: ReachedLimit[]; days: UsageDay[]; devices: (Sums & { client: string; name: string })[];
-  roles: (Sums & { role_id: string; name: string })[]; kinds: (Sums & { kind: UsageKind })[];
-}
+// What is not described at all.
 
 export interface Ota {
   websocket?: { url: string; token?: string; version?: number };

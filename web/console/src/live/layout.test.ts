@@ -5,7 +5,7 @@ import { inView, laneNames, place, rowHeight, ticks, timeline, tops } from './la
 import { SseParser } from './sse';
 
 const turn = (of: Partial<Turn>): Turn => ({
-  id: '1', trace_id: null, kind: 'voice', client: 'aa', began: '2030-01-01T00:00:00Z', state: 'ended', outcome: null,
+  id: '1', trace_id: '', kind: 'voice', client: 'aa', began: '2030-01-01T00:00:00Z', state: 'ended', outcome: null,
   heard: null, said: null, wait_ms: null, spans: [], events: [], ...of,
 });
 const span = (name: string, start_ms: number, end_ms: number | null) => ({ name, detail: null, start_ms, end_ms });

@@ -80,7 +80,7 @@ describe('calls', () => {
     expect(lineOf(call({ got: { text: '', calls: ['get_time', 'take_photo'] } }))).toBe('What time is it? → get_time, take_photo');
     expect(lineOf(call({ outcome: 'failed', error: 'no answer in time' }))).toBe('no answer in time');
     expect(lineOf(call({ service: 'asr', sent: { audio_ms: 5 }, got: { text: null } }))).toBe('');
-    expect(lineOf(call({ sent: null, got: null }))).toBe('');
+    expect(lineOf(call({ sent: {}, got: {} }))).toBe('');
   });
 
   it('that failed are gathered over all services, the newest first', () => {

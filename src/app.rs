@@ -209,6 +209,7 @@ fn build_services(
         shared.models.patient(shared.config, "trial", patient)?,
         devices.pipeline.dialogue_settings().clone(),
         local_time(shared.config),
+        shared.records.usage.meter().clone(),
     );
     let language = shared.config.dialogue.language;
     let service_tests = Arc::new(ServiceTests::new(asr, tts, trials.clone(), language));
@@ -216,7 +217,8 @@ fn build_services(
     let settings = Arc::clone(store) as _;
     let admin = Arc::new(admin::build_admin(shared.config, settings, shared.models, changing)?);
     let persons = Arc::new(Persons::new(shared.people.clone(), Arc::clone(store) as _));
-    let backups = Arc::new(Backups::new(Arc::clone(store), shared.config.server.data_dir.clone()));
+    let (url, folder) = (shared.config.store.url.clone(), shared.config.server.data_dir.clone());
+    let backups = Arc::new(Backups::new(url, folder, Arc::clone(store) as _));
     Ok(Services { clients, chats, museum, admin, persons, trials, service_tests, backups })
 }
 

@@ -64,6 +64,7 @@ struct Span {
 
 /// Moment of a turn.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = TurnEvent)]
 struct Event {
     #[schema(value_type = String)]
     name: Word,

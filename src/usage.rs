@@ -2,12 +2,11 @@
 //! limits.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hearken_actors::usage::{UsageKey, UsageMeter, Used};
 use hearken_proto::ids::DeviceId;
-use hearken_store::{StoreError, UsageGroup, UsageStore};
+use hearken_store::{StoreError, StoreErrorKind, UsageGroup, UsageStore};
 use jiff::Span;
 use jiff::civil::Date;
 use tokio::sync::Mutex;
@@ -29,10 +28,8 @@ pub struct DailyUsage {
     store: Arc<dyn UsageStore>,
     /// True if other instances add to the same sums.
     others: bool,
-    /// True once what is stored of today was read.
-    loaded: Arc<AtomicBool>,
-    /// Held while sums are on their way to the store.
-    saving: Arc<Mutex<()>>,
+    /// Held while sums are on their way to the store. The day of which what is stored was read.
+    saving: Arc<Mutex<Option<Date>>>,
 }
 
 /// Sums since a day.
@@ -56,7 +53,7 @@ const GROUPS: [(UsageGroup, u32); 4] = [
 impl DailyUsage {
     /// Creates it; `others` is true if other instances add to the same sums.
     pub fn new(meter: UsageMeter, store: Arc<dyn UsageStore>, others: bool) -> Self {
-        Self { meter, store, others, loaded: Arc::default(), saving: Arc::default() }
+        Self { meter, store, others, saving: Arc::default() }
     }
 
     /// Returns the meter.
@@ -89,7 +86,14 @@ impl DailyUsage {
     /// # Errors
     /// The store failed. What was counted is kept.
     pub async fn save(&self) -> Result<(), StoreError> {
-        let _alone = self.saving.lock().await;
+        // Sums on their way to the store would be lost with a request that ends early.
+        let saving = tokio::spawn(self.clone().save_whole());
+        let failed = |error| StoreError::because(StoreErrorKind::Unusable, error);
+        saving.await.map_err(failed)?
+    }
+
+    async fn save_whole(self) -> Result<(), StoreError> {
+        let mut loaded = self.saving.lock().await;
         let mut rows = self.meter.take_unsaved();
         while !rows.is_empty() {
             let rest = rows.split_off(rows.len().min(AT_ONCE));
@@ -100,11 +104,11 @@ impl DailyUsage {
             }
             rows = rest;
         }
-        if self.others || !self.loaded.load(Ordering::Relaxed) {
-            let today = self.meter.today();
+        let today = self.meter.today();
+        if self.others || *loaded != Some(today) {
             let stored: Vec<(UsageKey, Used)> = self.store.usage_of_day(today, MOST_ROWS).await?;
             self.meter.set_stored(today, &stored);
-            self.loaded.store(true, Ordering::Relaxed);
+            *loaded = Some(today);
         }
         Ok(())
     }
@@ -140,6 +144,7 @@ impl DailyUsage {
     /// # Errors
     /// The store failed.
     pub async fn forget(&self, device: &DeviceId) -> Result<(), StoreError> {
+        self.meter.forget(device.as_str());
         self.save().await?;
         self.store.forget_usage_of(device).await
     }

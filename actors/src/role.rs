@@ -21,7 +21,7 @@ const MAX_DAILY_COST: f64 = 1e9;
 /// Most sources that a role switches off.
 pub const MAX_TOOLS_OFF: usize = 100;
 
-/// Lookup of a role by its id, or by its name; must not wait.
+/// Lookup of a role by its id, or also by its name; must not wait.
 pub type RoleLookup = Arc<dyn Fn(&str) -> Option<Arc<AssignedRole>> + Send + Sync>;
 
 /// Lookup of the role of a device as it is now; must not wait.
@@ -155,13 +155,17 @@ impl RoleSettings {
     }
 }
 
-/// Returns the sources that this role has.
-pub(crate) fn without_off(
+/// Returns the sources that clients in a configured role have; none while there is no such role: it may be there to keep
+/// tools from them.
+pub(crate) fn usable(
     mut sources: Vec<Arc<dyn ToolSource>>,
-    role: Option<&AssignedRole>,
+    configured: &str,
+    role: Option<Arc<AssignedRole>>,
 ) -> Vec<Arc<dyn ToolSource>> {
-    if let Some(role) = role {
-        sources.retain(|source| !role.is_off(source.name()));
+    match role {
+        Some(role) => sources.retain(|source| !role.is_off(source.name())),
+        None if !configured.is_empty() => sources.clear(),
+        None => {}
     }
     sources
 }

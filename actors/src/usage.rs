@@ -1,6 +1,8 @@
 //! What turns use of models, recognisers and synthesisers in a day, and the limits of that. Not for where the sums are
 //! stored, nor for what a person is told at a limit.
 
+mod model_usage;
+
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,14 +10,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
-use crate::ports::Usage;
+use crate::ports::{Llm, Prompt, Usage};
 use crate::reloadable::Reloadable;
 use crate::role::AssignedRole;
 use crate::turn_trace::{ClientKind, TracedTurn};
 
+pub use self::model_usage::ModelUsage;
+
 /// Most clients whose sums are kept apart until they are stored, and most whose limits are watched. What others use
 /// counts without their name.
 const MAX_CLIENTS: usize = 10_000;
+/// Most tokens of one answer, and its highest cost: a million units.
+const MOST_TOKENS: u64 = 100_000_000;
+const MOST_NANO: u64 = 1_000_000_000_000_000;
 /// Parts of one unit of the currency in which costs are counted.
 pub const NANO: f64 = 1e9;
 
@@ -75,8 +82,14 @@ impl Used {
 }
 
 impl From<Usage> for Used {
+    /// A provider's slip is not believed: no answer has that many tokens.
     fn from(Usage { prompt_tokens, completion_tokens, cost_nano }: Usage) -> Self {
-        Self { prompt_tokens, completion_tokens, cost_nano, ..Self::default() }
+        Self {
+            prompt_tokens: prompt_tokens.min(MOST_TOKENS),
+            completion_tokens: completion_tokens.min(MOST_TOKENS),
+            cost_nano: cost_nano.min(MOST_NANO),
+            ..Self::default()
+        }
     }
 }
 
@@ -278,7 +291,12 @@ impl Sums {
         }
     }
 
-    fn count(&mut self, key: &UsageKey, used: &Used) {
+    /// Adds to the sums of today. A device that has no place there loses its name, so that strangers with ever new ids
+    /// take no room.
+    fn count(&mut self, key: &mut UsageKey, used: &Used) {
+        if self.devices.len() >= MAX_CLIENTS && !self.devices.contains_key(&key.client) {
+            key.client.clear();
+        }
         self.total.add(used);
         for (sums, name) in [(&mut self.devices, &key.client), (&mut self.roles, &key.role_id)] {
             if name.is_empty() {
@@ -337,7 +355,7 @@ impl UsageMeter {
         let mut used = *used;
         let speech = self.0.settings.get().speech_nano(&used);
         used.cost_nano = used.cost_nano.saturating_add(speech);
-        let key = UsageKey {
+        let mut key = UsageKey {
             day: self.today(),
             kind: kind.to_owned(),
             client: device.to_owned(),
@@ -345,8 +363,14 @@ impl UsageMeter {
         };
         let mut sums = self.sums();
         sums.begin(key.day);
-        sums.count(&key, &used);
+        sums.count(&mut key, &used);
         sums.save_later(key, &used);
+    }
+
+    /// Counts a response of this model to this prompt, of clients of a kind.
+    pub fn counts_model(&self, kind: &'static str, prompt: &Prompt, llm: &dyn Llm) -> ModelUsage {
+        let meter = self.clone();
+        ModelUsage::new(prompt, llm, move |usage| meter.count(kind, "", "", &(*usage).into()))
     }
 
     /// Returns the first limit that is reached: the device's, its role's, everybody's.
@@ -392,6 +416,18 @@ impl UsageMeter {
             .collect()
     }
 
+    /// Forgets the id of a device: what it used stays in the sums.
+    pub fn forget(&self, device: &str) {
+        let mut sums = self.sums();
+        sums.devices.remove(device);
+        let own: Vec<_> = sums.unsaved.keys().filter(|key| key.client == device).cloned().collect();
+        for key in own {
+            if let Some(used) = sums.unsaved.remove(&key) {
+                sums.save_later(UsageKey { client: String::new(), ..key }, &used);
+            }
+        }
+    }
+
     /// Takes the sums that are not stored.
     pub fn take_unsaved(&self) -> Vec<(UsageKey, Used)> {
         self.sums().unsaved.drain().collect()
@@ -412,7 +448,7 @@ impl UsageMeter {
         sums.begin(Date::ZERO);
         sums.begin(day);
         for (key, used) in rows.iter().chain(&unsaved).filter(|(key, _)| key.day == day) {
-            sums.count(key, used);
+            sums.count(&mut key.clone(), used);
         }
     }
 

@@ -46,7 +46,7 @@ pub(super) fn build_text_clients(
         describer: tooling.api.describer(),
         now: local_time(config),
         settings: settings.into(),
-        roles: tooling.sources.roles_by_name(),
+        roles: tooling.sources.roles_by_id_or_name(),
         turn_journal: records.turn_journal.clone(),
     };
     Ok(TextClients {
@@ -69,7 +69,7 @@ pub(super) fn build_text_clients(
 pub(super) fn build_chats(shared: &Shared<'_>, store: Arc<dyn ChatStore>) -> anyhow::Result<Chats> {
     let Shared { config, models, tooling, cluster, tasks, records, .. } = shared;
     let (settings, tools) = (config.chat_sessions(), tooling.sources.clone());
-    let roles = tools.roles_by_name();
+    let roles = tools.roles_by_id_or_name();
     let watching =
         WatchSettings { ping_every: settings.ping_every, dead_after: settings.dead_after };
     let service = ChatService {

@@ -9,11 +9,14 @@ use hearken_actors::dialogue::{ConversationStyle, DialogueSettings, LocalTime};
 use hearken_actors::ports::{ChatMessage, Llm, LlmDelta, Prompt, ProviderError, Role};
 use hearken_actors::reloadable::Reloadable;
 use hearken_actors::role::{AssignedRole, RoleSettings};
+use hearken_actors::usage::{LimitReached, UsageMeter, Used};
 use hearken_store::{HistoryFilter, HistoryStore, StoreError, StoredTurn};
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
+/// Kind of them in the sums of what was used.
+const USAGE_KIND: &str = "trial";
 /// Trials at a time.
 const AT_ONCE: usize = 4;
 /// Most turns before the one that is tried that the model is told of.
@@ -45,6 +48,9 @@ pub enum TrialError {
     /// What the person said is not kept.
     #[error("what was said is not kept of this turn")]
     NoWords,
+    /// Today's limit is reached.
+    #[error(transparent)]
+    LimitReached(LimitReached),
     /// The store failed.
     #[error("the store failed")]
     Store(#[from] StoreError),
@@ -60,12 +66,18 @@ pub struct Trials {
     dialogue: Reloadable<DialogueSettings>,
     now: LocalTime,
     free: Arc<Semaphore>,
+    usage: UsageMeter,
 }
 
 impl Trials {
     /// Creates the trials with this model and these settings of conversations.
-    pub fn new(llm: Arc<dyn Llm>, dialogue: Reloadable<DialogueSettings>, now: LocalTime) -> Self {
-        Self { llm, dialogue, now, free: Arc::new(Semaphore::new(AT_ONCE)) }
+    pub fn new(
+        llm: Arc<dyn Llm>,
+        dialogue: Reloadable<DialogueSettings>,
+        now: LocalTime,
+        usage: UsageMeter,
+    ) -> Self {
+        Self { llm, dialogue, now, free: Arc::new(Semaphore::new(AT_ONCE)), usage }
     }
 
     /// Answers the words of this turn again, as this role would.
@@ -101,11 +113,17 @@ impl Trials {
         words: &str,
         role: RoleSettings,
     ) -> Result<TrialAnswer, TrialError> {
+        if let Some(reached) = self.usage.reached("", None) {
+            return Err(TrialError::LimitReached(reached));
+        }
         let prompt = self.prompt(earlier, words, role);
+        self.usage.count(USAGE_KIND, "", "", &Used { turns: 1, ..Used::default() });
+        let mut usage = self.usage.counts_model(USAGE_KIND, &prompt, &*self.llm);
         let (begun, mut first_word) = (Instant::now(), None);
         let mut answer = self.llm.reply(prompt);
         let mut text = String::new();
         while let Some(delta) = answer.next().await {
+            usage.read(&delta);
             if let LlmDelta::Text(words) = delta? {
                 first_word.get_or_insert_with(|| begun.elapsed());
                 text.push_str(&words);

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use actix_files::NamedFile;
 use actix_web::http::header::{ContentDisposition, DispositionParam, DispositionType};
 use actix_web::web;
-use hearken_base::private_files;
+use hearken_base::{Secret, private_files};
 use hearken_proto::fault::Fault;
-use hearken_store::{AuditEntry, BackupError, SettingsStore as _, SqlStore};
+use hearken_store::{AuditEntry, BackupError, SettingsStore, SqlStore};
 use jiff::Timestamp;
 use serde_json::json;
 use tokio::runtime::Handle;
@@ -20,21 +20,23 @@ use super::fault::{Faults, Refusal, refusal, store_failed};
 
 /// Makes backups, one at a time.
 pub struct Backups {
-    store: Arc<SqlStore>,
+    url: Secret,
     folder: PathBuf,
+    audit: Arc<dyn SettingsStore>,
     free: Arc<Semaphore>,
 }
 
 impl Backups {
-    /// Creates it; files are made in this folder, and deleted while they are sent.
-    pub fn new(store: Arc<SqlStore>, folder: PathBuf) -> Self {
-        Self { store, folder, free: Arc::new(Semaphore::new(1)) }
+    /// Creates it with `store.url`, the data folder, in which files are made and deleted while they are sent, and the store
+    /// of the audit log.
+    pub fn new(url: Secret, folder: PathBuf, audit: Arc<dyn SettingsStore>) -> Self {
+        Self { url, folder, audit, free: Arc::new(Semaphore::new(1)) }
     }
 }
 
 /// Writes a backup to a file that has no name any more.
 async fn written(
-    store: Arc<SqlStore>,
+    url: Secret,
     folder: PathBuf,
     now: Timestamp,
     free: OwnedSemaphorePermit,
@@ -48,7 +50,14 @@ async fn written(
         std::fs::remove_file(&path).map_err(BackupError::Write)?;
         let file = file.map_err(BackupError::Write)?;
         let mut out = BufWriter::new(&new);
-        runtime.block_on(store.back_up(&mut out, now, &mut |_, _| {}))?;
+        // Connections of their own: a large table takes longer than a request may.
+        let store = SqlStore::patient(url.expose(), &folder)?;
+        let made = runtime.block_on(async {
+            let made = store.back_up(&mut out, now, &mut |_, _| {}).await;
+            store.shut().await;
+            made
+        });
+        made?;
         drop(out);
         Ok(file)
     };
@@ -74,8 +83,8 @@ pub(super) async fn download(
         what: "backup downloaded".into(),
         details: json!(null),
     };
-    backups.store.note(&entry).await.map_err(|error| store_failed(&error))?;
-    let file = written(Arc::clone(&backups.store), backups.folder.clone(), now, free).await;
+    backups.audit.note(&entry).await.map_err(|error| store_failed(&error))?;
+    let file = written(backups.url.clone(), backups.folder.clone(), now, free).await;
     let file = file.map_err(|error| match error {
         BackupError::Store(error) => store_failed(&error),
         error => {

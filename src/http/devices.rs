@@ -24,6 +24,7 @@ use super::extract::{JsonBody, Operator};
 use super::fault::{Answer, Faults, Refusal, refusal, store_failed};
 use super::request_identity::{query, tidy};
 use super::{AccessControl, DeviceEndpoint, ToolsApi, device_orders, params, roles};
+use crate::admin::rights::Right;
 use crate::auth::bytes_of_hex;
 use crate::history::History;
 use crate::usage::DailyUsage;
@@ -105,6 +106,16 @@ impl Shown {
         }
     }
 
+    /// Leaves out what a guest need not know.
+    fn to(self, operator: &Operator) -> Self {
+        let is_guest = operator.0.as_ref().is_some_and(|who| who.right == Right::Guest);
+        if !is_guest {
+            return self;
+        }
+        let (system_prompt, serial_number) = (String::new(), String::new());
+        Self { system_prompt, serial_number, session_id: None, ..self }
+    }
+
     /// Renders a connected device that the store does not have.
     fn stranger(device_id: &str, session_id: &SessionId) -> Self {
         Self {
@@ -150,7 +161,7 @@ pub(super) fn id_of(path: &str) -> DeviceId {
 #[utoipa::path(get, path = "/api/devices", tag = "devices", params(("after" = Option<String>, Query,), ("limit" = Option<u32>, Query,)),
     responses((status = 200, body = Object), Faults))]
 pub(super) async fn list(
-    _: Operator,
+    operator: Operator,
     request: HttpRequest,
     access: web::Data<AccessControl>,
     device_endpoint: web::Data<DeviceEndpoint>,
@@ -177,6 +188,7 @@ pub(super) async fn list(
     let more = page.more || shown.len() > limit;
     shown.truncate(limit);
     let next = shown.last().map(|d| d.device_id.clone()).filter(|_| more);
+    let shown: Vec<_> = shown.into_iter().map(|device| device.to(&operator)).collect();
     Ok(HttpResponse::Ok().json(json!({"devices": shown, "next": next})))
 }
 
@@ -184,7 +196,7 @@ pub(super) async fn list(
 #[utoipa::path(get, path = "/api/devices/{id}", tag = "devices", params(("id" = String, Path,)),
     responses((status = 200, body = Object), Faults))]
 pub(super) async fn get(
-    _: Operator,
+    operator: Operator,
     id: web::Path<String>,
     access: web::Data<AccessControl>,
     device_endpoint: web::Data<DeviceEndpoint>,
@@ -199,7 +211,7 @@ pub(super) async fn get(
         (None, Some(here)) => Shown::stranger(id.as_str(), &here),
         (None, None) => return Err(no_such_device()),
     };
-    Ok(HttpResponse::Ok().json(shown))
+    Ok(HttpResponse::Ok().json(shown.to(&operator)))
 }
 
 /// Body of the request to bind a device.
@@ -252,6 +264,7 @@ pub(super) fn text_of(text: &str, max_chars: usize, about: &str) -> Result<Strin
 /// Body of the request to change a device; at least one field is required.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = DeviceChange)]
 struct Change {
     name: Option<String>,
     agent: Option<String>,

@@ -326,6 +326,7 @@ pub(super) fn not_answered(error: &TrialError) -> Refusal {
     match error {
         TrialError::Busy => refusal(Fault::Busy, &error.to_string()),
         TrialError::NoWords => refusal(Fault::Conflict, &error.to_string()),
+        TrialError::LimitReached(reached) => refusal(Fault::LimitReached, &reached.to_string()),
         TrialError::Store(error) => store_failed(error),
         TrialError::Model(failed) if failed.kind.is_of_the_request() => refusal(
             Fault::BadRequest,

@@ -38,6 +38,7 @@ struct First {
 /// Body of the request to change the password.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = PasswordChange)]
 struct Change {
     /// Password of now, or the admin token where none is chosen.
     current: String,

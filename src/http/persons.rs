@@ -235,6 +235,7 @@ fn decode(recordings: Vec<String>) -> Result<Vec<Vec<i16>>, String> {
 /// Body of the request to change a person; at least one field is required.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = PersonChange)]
 struct Change {
     name: Option<String>,
     /// Id of the role that answers them; null for that of the device.

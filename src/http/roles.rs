@@ -65,6 +65,12 @@ pub(super) struct RoleFields {
     memory: bool,
     /// `off`, `text` or `audio`.
     history: Option<String>,
+    /// Tokens that all who have it may use in a day, together.
+    daily_tokens: Option<u64>,
+    /// Seconds of speech that they may use in a day.
+    daily_seconds: Option<u64>,
+    /// Cost that they may cause in a day.
+    daily_cost: Option<f64>,
 }
 
 /// All roles.

@@ -131,7 +131,7 @@ struct OfRole {
 /// Sums of one kind of clients.
 #[derive(Serialize, ToSchema)]
 struct OfKind {
-    /// Kind: `voice`, `text`, `chat` or `museum`.
+    /// Kind: `voice`, `text`, `chat`, `museum` or `trial`.
     kind: String,
     #[serde(flatten)]
     sums: Sums,

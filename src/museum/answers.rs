@@ -16,7 +16,7 @@ use hearken_actors::ports::{
     ChatMessage, Llm, LlmDelta, Prompt, ProviderError, Role, ToolChoice, ToolRequest,
 };
 use hearken_actors::tools::schema::weight;
-use hearken_actors::usage::Used;
+use hearken_actors::usage::{UsageMeter, Used};
 use hearken_proto::museum::{ParseRequest, Parsed};
 use hearken_store::MuseumSession;
 use moka::future::Cache;
@@ -199,10 +199,8 @@ impl Museum {
             meter.count(USAGE_KIND, "", "", &Used { turns: 1, refused: 1, ..Used::default() });
             return Err(MuseumError::LimitReached(reached));
         }
-        let mut used = Used { turns: 1, ..Used::default() };
-        let answer = ask(&*self.ports.llm, prompt, functions, &mut used).await;
-        meter.count(USAGE_KIND, "", "", &used);
-        answer
+        meter.count(USAGE_KIND, "", "", &Used { turns: 1, ..Used::default() });
+        ask(&*self.ports.llm, prompt, functions, meter).await
     }
 }
 
@@ -211,11 +209,11 @@ async fn ask(
     llm: &dyn Llm,
     mut prompt: Prompt,
     functions: &Functions,
-    used: &mut Used,
+    meter: &UsageMeter,
 ) -> Result<Answer, MuseumError> {
     for _ in 0..ATTEMPTS {
         let Reply { text, calls, truncated } =
-            reply(llm, prompt.clone(), used).await.map_err(MuseumError::Llm)?;
+            reply(llm, prompt.clone(), meter).await.map_err(MuseumError::Llm)?;
         let words = Cleaner::whole(&text);
         let Some(call) = calls.into_iter().next() else {
             if words.is_empty() {
@@ -240,7 +238,8 @@ async fn ask(
     }
     // The model makes no valid call: it may answer without one.
     prompt.tool_choice = ToolChoice::None;
-    let Reply { text, truncated, .. } = reply(llm, prompt, used).await.map_err(MuseumError::Llm)?;
+    let Reply { text, truncated, .. } =
+        reply(llm, prompt, meter).await.map_err(MuseumError::Llm)?;
     let words = Cleaner::whole(&text);
     if words.is_empty() {
         Err(MuseumError::NoWords)
@@ -257,18 +256,17 @@ struct Reply {
 }
 
 /// Collects the whole answer of the model.
-async fn reply(llm: &dyn Llm, prompt: Prompt, used: &mut Used) -> Result<Reply, ProviderError> {
+async fn reply(llm: &dyn Llm, prompt: Prompt, meter: &UsageMeter) -> Result<Reply, ProviderError> {
+    let mut usage = meter.counts_model(USAGE_KIND, &prompt, llm);
     let mut stream = llm.reply(prompt);
     let mut reply = Reply::default();
-    while let Some(delta) = stream.next().await.transpose()? {
-        match delta {
+    while let Some(delta) = stream.next().await {
+        usage.read(&delta);
+        match delta? {
             LlmDelta::Text(text) => reply.text.push_str(&text),
             LlmDelta::Calling => {}
             LlmDelta::Call(call) => reply.calls.push(call),
-            LlmDelta::Finished { truncated, usage } => {
-                reply.truncated = truncated;
-                used.add(&usage.unwrap_or_default().into());
-            }
+            LlmDelta::Finished { truncated, .. } => reply.truncated = truncated,
         }
     }
     Ok(reply)

@@ -68,7 +68,7 @@ pub struct ChatService {
     pub now: LocalTime,
     /// Settings of chat sessions.
     pub settings: Reloadable<ChatSettings>,
-    /// Lookup of roles by name.
+    /// Lookup of roles by id or name.
     pub roles: RoleLookup,
     /// Tasks that answer messages, until the server stops.
     pub tasks: Tasks,

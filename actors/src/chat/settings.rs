@@ -49,7 +49,7 @@ pub struct ChatSettings {
     pub history: u32,
     /// Maximum length of the prompt, in tokens; older exchanges are removed.
     pub token_budget: usize,
-    /// Name of the role in which all of them are answered; empty for none.
+    /// Id or name of the role in which all of them are answered; empty for none.
     pub role: String,
     /// Longest answer, in tokens.
     pub max_tokens: u32,

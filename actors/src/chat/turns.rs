@@ -29,7 +29,7 @@ use crate::metrics::actor_metrics;
 use crate::ports::{
     ChatMessage, KeptMessage, KeptTurn, Prompt, RequestKey, SessionLock, StateError, ToolSource,
 };
-use crate::role::without_off;
+use crate::role::usable;
 use crate::tools::{SourceProvider, ToolSettings, Toolbox};
 use crate::turn_trace::{ClientKind, Outcome};
 use crate::wall_clock::now;
@@ -258,7 +258,9 @@ impl ChatService {
             state_tools.map(|state_tools| Arc::new(state_tools.clone()) as Arc<dyn ToolSource>);
         let others: SourceProvider = if self.settings.get().server_tools {
             let (service, id) = (self.clone(), id.clone());
-            Arc::new(move || without_off((service.tools)(&id), service.role().as_deref()))
+            Arc::new(move || {
+                usable((service.tools)(&id), &service.settings.get().role, service.role())
+            })
         } else {
             Arc::new(Vec::new)
         };

@@ -7,7 +7,6 @@
 pub mod history;
 pub mod memory;
 pub mod message_repair;
-mod model_usage;
 pub(crate) mod parts;
 pub mod phrases;
 pub mod run_turn;

@@ -6,7 +6,6 @@ use futures_util::StreamExt as _;
 use tokio::time::Instant;
 
 use super::message_repair;
-use super::model_usage::ModelUsage;
 use super::spoken_output::{FillerPhrases, SpokenOutput};
 use super::turn::{ToolRound, Turn, TurnEnd, TurnError, TurnRecord, TurnSink};
 use crate::ports::{ChatMessage, Llm, LlmDelta, Prompt, Role, ToolChoice, ToolRequest, Usage};
@@ -57,7 +56,9 @@ pub async fn run_turn(
         _ if !turn.is_live() => TurnEnd::Interrupted,
         Ok(()) => TurnEnd::Completed,
         Err(TurnError::LimitReached(_)) => {
-            reply.say(means.limit.to_owned(), false).await;
+            if !means.limit.is_empty() {
+                reply.say(means.limit.to_owned(), false).await;
+            }
             return TurnRecord { user: None, said: reply.said, rounds, end: TurnEnd::Refused };
         }
         Err(error) => {
@@ -154,7 +155,7 @@ pub(crate) async fn answer(
     tools: &Toolbox,
     rounds: &mut Vec<ToolRound>,
 ) -> Result<(), TurnError> {
-    output.turn().trace().within_limits().map_err(TurnError::LimitReached)?;
+    check_limits(output, tools)?;
     let settings = tools.settings();
     message_repair::repair(&mut prompt.messages);
     let asked = prompt.messages.iter().rfind(|m| m.role == Role::User);
@@ -205,6 +206,14 @@ pub(crate) async fn answer(
         }
     }
     Ok(())
+}
+
+/// Fails if a limit of the day is reached. The person's words are no answer to a question about a call then.
+fn check_limits(output: &impl TurnOutput, tools: &Toolbox) -> Result<(), TurnError> {
+    output.turn().trace().within_limits().map_err(|reached| {
+        drop(tools.take_held());
+        TurnError::LimitReached(reached)
+    })
 }
 
 /// Asks the person about a call, and holds it until their next words. Nothing is held if the turn
@@ -306,7 +315,7 @@ async fn converse(
     let trace = output.turn().trace().clone();
     trace.end(Stage::Prompt);
     trace.begin(Stage::ModelFirstWord);
-    let mut usage = ModelUsage::new(&trace, &prompt, llm);
+    let mut usage = trace.meters_model(&prompt, llm);
     let mut deltas = llm.reply(prompt);
     let mut written = Written { text: String::new(), calls: Vec::new() };
     while !output.is_over() {

@@ -24,7 +24,7 @@ use crate::metrics::actor_metrics;
 use crate::paced_log::PacedLog;
 use crate::ports::{BoxError, ChatMessage, ImageDescriber, Llm, Prompt, Role, ToolSource};
 use crate::reloadable::Reloadable;
-use crate::role::{AssignedRole, RoleLookup, without_off};
+use crate::role::{AssignedRole, RoleLookup, usable};
 use crate::tools::{SourceProvider, Toolbox};
 use crate::turn_trace::TurnJournal;
 
@@ -46,7 +46,7 @@ pub struct GatewayService {
     pub now: LocalTime,
     /// Settings of text clients.
     pub settings: Reloadable<GatewaySettings>,
-    /// Lookup of roles by name.
+    /// Lookup of roles by id or name.
     pub roles: RoleLookup,
     /// Journal of the last turns.
     pub turn_journal: TurnJournal,
@@ -438,7 +438,9 @@ impl RequestExecutor {
         let (id, style) = (session.id().clone(), Arc::clone(session.shared_style()));
         let others: SourceProvider = if service.settings.get().server_tools {
             let service = service.clone();
-            Arc::new(move || without_off((service.tools)(&id, &style), service.role().as_deref()))
+            Arc::new(move || {
+                usable((service.tools)(&id, &style), &service.settings.get().role, service.role())
+            })
         } else {
             Arc::new(Vec::new)
         };

@@ -52,7 +52,7 @@ pub struct GatewaySettings {
     pub system_prompt: String,
     /// Default sampling temperature, 0.0 to 1.0.
     pub temperature: f64,
-    /// Name of the role in which all of them are answered; empty for none.
+    /// Id or name of the role in which all of them are answered; empty for none.
     pub role: String,
     /// Default maximum length of an answer, in tokens.
     pub max_tokens: u32,

@@ -6,10 +6,10 @@ use std::time::Duration;
 use super::{ClientKind, Entry, TurnTrace};
 use crate::audio::pcm;
 use crate::audio::voice_detector::SAMPLE_RATE_HZ;
-use crate::ports::Usage;
+use crate::ports::{Llm, Prompt};
 use crate::role::AssignedRole;
 use crate::tools::waiting::{Waiting, WaitingCall};
-use crate::usage::{LimitReached, Used};
+use crate::usage::{LimitReached, ModelUsage, Used};
 
 fn ms(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
@@ -36,14 +36,10 @@ impl TurnTrace {
         }
     }
 
-    /// Reports whether what the turn uses is counted.
-    pub(crate) fn is_metered(&self) -> bool {
-        self.writer.as_ref().is_some_and(|writer| writer.journal.meter().is_some())
-    }
-
-    /// Counts an answer of the model.
-    pub(crate) fn used_model(&self, usage: &Usage) {
-        self.count(&(*usage).into());
+    /// Counts a response of this model to this prompt.
+    pub(crate) fn meters_model(&self, prompt: &Prompt, llm: &dyn Llm) -> ModelUsage {
+        let trace = self.clone();
+        ModelUsage::new(prompt, llm, move |usage| trace.count(&(*usage).into()))
     }
 
     /// Counts a text that is given to the synthesiser.

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicI8, Ordering};
 use jiff::civil::date;
 
 use super::*;
+use crate::ports::{ChatMessage, LlmDelta, ProviderError, ProviderErrorKind, Role};
 use crate::role::RoleSettings;
+use crate::testkit::ScriptedLlm;
 
 fn meter(settings: UsageSettings) -> (UsageMeter, Arc<AtomicI8>) {
     let day = Arc::new(AtomicI8::new(1));
@@ -105,4 +107,37 @@ fn the_names_of_a_crowd_are_not_kept_but_what_it_uses_counts() {
     assert_eq!(rows.len(), MAX_CLIENTS + 1);
     let sum: u64 = rows.iter().map(|(_, used)| used.turns).sum();
     assert_eq!(sum, u64::try_from(crowd).unwrap());
+}
+
+#[test]
+fn what_a_provider_does_not_tell_is_estimated_and_what_it_tells_wrongly_is_bounded() {
+    let llm = ScriptedLlm(Arc::default());
+    let prompt = Prompt {
+        messages: vec![ChatMessage::new(Role::User, "现在几点了 o'clock")],
+        ..Prompt::default()
+    };
+    let counted = |deltas: &[Result<LlmDelta, ProviderError>]| {
+        let sum = Arc::new(Mutex::new(Used::default()));
+        let adds = Arc::clone(&sum);
+        let mut usage = ModelUsage::new(&prompt, &llm, move |usage| {
+            adds.lock().unwrap().add(&(*usage).into());
+        });
+        for delta in deltas {
+            usage.read(delta);
+        }
+        drop(usage);
+        let used = *sum.lock().unwrap();
+        (used.prompt_tokens, used.completion_tokens)
+    };
+    let finished = |usage| Ok(LlmDelta::Finished { truncated: false, usage });
+    let told = |tokens| Some(Usage { prompt_tokens: tokens, completion_tokens: 1, cost_nano: 0 });
+    let text = || Ok(LlmDelta::Text("It is ten.".into()));
+    let failed = || Err(ProviderError::new("m", ProviderErrorKind::Timeout));
+    assert_eq!(counted(&[text(), finished(told(9))]), (9, 1));
+    assert_eq!(counted(&[text(), finished(Some(Usage::default()))]), (7, 3));
+    assert_eq!(counted(&[text(), finished(None)]), (7, 3));
+    assert_eq!(counted(&[text()]), (7, 3), "it was cut");
+    assert_eq!(counted(&[failed()]), (0, 0));
+    assert_eq!(counted(&[text(), failed()]), (7, 3));
+    assert_eq!(counted(&[finished(told(u64::MAX))]), (MOST_TOKENS, 1));
 }

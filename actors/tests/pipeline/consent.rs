@@ -15,7 +15,9 @@ use hearken_actors::settings::PipelineSettings;
 use hearken_actors::testkit::{AsrAct, LlmAct, TestPipeline, TtsAct};
 use hearken_actors::tools::ToolPolicy;
 use hearken_actors::tools::consent::{HELD, NOT_AGREED};
+use hearken_actors::usage::{UsageMeter, UsageSettings, Used};
 use hearken_proto::ids::DeviceId;
+use jiff::civil::date;
 use serde_json::json;
 
 use crate::{abort, freeze, ms, next_turn_works, shown, speak, start};
@@ -348,4 +350,17 @@ async fn a_call_that_waits_is_told_and_can_be_dropped_by_somebody_else() {
     talk.ring.pass(ms(61_000)).await;
     assert_eq!(calls.all(), []);
     assert!(!calls.drop_call("ring"));
+}
+
+#[actix::test]
+async fn a_turn_that_a_limit_refuses_is_no_answer_to_a_question() {
+    let mut talk = Talk::asked().await;
+    let limits = UsageSettings { total_tokens: 1, ..UsageSettings::default() };
+    let meter = UsageMeter::new(limits, || date(2026, 11, 1));
+    meter.count("text", "", "", &Used { prompt_tokens: 1, ..Used::default() });
+    talk.ring.turn_journal().count_with(meter.clone());
+    assert_eq!(talk.says("No, never.").await.len(), 1);
+    meter.settings().set(UsageSettings::default());
+    talk.says("Yes.").await;
+    assert_eq!(talk.photos(), 0, "they had said no");
 }

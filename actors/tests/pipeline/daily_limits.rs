@@ -13,7 +13,7 @@ use hearken_actors::turn_trace::Outcome;
 use hearken_actors::usage::{UsageMeter, UsageSettings, Used};
 use jiff::civil::date;
 
-use crate::{listening_with, ms, next_turn_works, prompts, speak, start};
+use crate::{freeze, listening_with, ms, next_turn_works, prompts, shown, speak, start};
 
 /// A device that listens, at a server with these limits, and the day of the month there.
 async fn limited(usage: UsageSettings) -> (TestPipeline, UsageMeter, Arc<AtomicI8>) {
@@ -113,5 +113,25 @@ async fn attempts_that_were_dropped_are_counted_and_silence_is_not() {
     assert_eq!(turn.outcome, Some(Outcome::Answered));
     let both = meter.used_today();
     assert!(both.completion_tokens > 6, "both answers count: {both:?}");
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn an_empty_phrase_is_silence() {
+    freeze();
+    let mut settings = PipelineSettings::default();
+    (settings.phrases.limit.zh, settings.phrases.limit.en) = (String::new(), String::new());
+    let mut ring = listening_with(settings, "auto").await;
+    let limits = UsageSettings { total_tokens: 1, ..UsageSettings::default() };
+    let meter = UsageMeter::new(limits, || date(2026, 11, 1));
+    meter.count("text", "", "", &Used { prompt_tokens: 1, ..Used::default() });
+    ring.turn_journal().count_with(meter.clone());
+    ring.script.hears(AsrAct::Text("Is it noon?", ms(0)));
+    start(&ring, "auto");
+    speak(&ring).await;
+    ring.pass(ms(3_000)).await;
+    assert_eq!(shown(&ring), [""; 0]);
+    meter.settings().set(UsageSettings::default());
+    next_turn_works(&mut ring).await;
     ring.hang_up().await;
 }

@@ -242,9 +242,7 @@ impl OpenCall {
     }
 
     fn fails(&self, error: &ProviderError) {
-        let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
-        let error = kept(&format!("{error}{}", cause.unwrap_or_default()), true);
-        self.end(CallOutcome::Failed, error);
+        self.end(CallOutcome::Failed, kept(&error.to_string(), true));
     }
 }
 

@@ -206,10 +206,10 @@ impl Sources {
         Arc::new(move |role_id| overrides.role(role_id))
     }
 
-    /// Returns a non-blocking lookup of roles by name.
-    pub fn roles_by_name(&self) -> RoleLookup {
+    /// Returns a non-blocking lookup of roles by id or name.
+    pub fn roles_by_id_or_name(&self) -> RoleLookup {
         let overrides = self.overrides.clone();
-        Arc::new(move |name| overrides.role_named(name))
+        Arc::new(move |name| overrides.role_called(name))
     }
 
     /// Replaces all roles; they hold from each conversation's next turn on.

@@ -97,9 +97,11 @@ impl OverrideTable {
         self.read().roles.get(role_id).cloned()
     }
 
-    /// Returns the role with this name.
-    pub(super) fn role_named(&self, name: &str) -> Option<Arc<AssignedRole>> {
-        self.read().roles.values().find(|role| role.name == name).cloned()
+    /// Returns the role with this id or name.
+    pub(super) fn role_called(&self, called: &str) -> Option<Arc<AssignedRole>> {
+        let tables = self.read();
+        let named = || tables.roles.values().find(|role| role.name == called);
+        tables.roles.get(called).or_else(named).cloned()
     }
 
     /// Replaces all roles.

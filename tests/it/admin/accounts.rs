@@ -170,6 +170,7 @@ async fn two_people_with_different_rights_and_every_change_is_felt_at_once() {
     assert_eq!(told, json!({"name": "anna.b", "right": "member"}));
     let (_, told) = ask(server, Method::GET, "/api/account", PASSWORD, Value::Null).await;
     assert_eq!(told, json!({"name": "admin", "right": "administrator"}));
+    a_guest_sees_less_of_a_device(server, &anna, &ben).await;
     let turns = "/api/turns";
     assert_eq!(
         [
@@ -206,6 +207,21 @@ async fn two_people_with_different_rights_and_every_change_is_felt_at_once() {
     }
     assert!(!audit.contains("argon2") && !audit.contains("third one"), "{audit}");
     assert_eq!(status(server, Method::GET, "/api/admin/config", &admin.token).await, 200);
+}
+
+async fn a_guest_sees_less_of_a_device(server: &TestServer, anna: &str, ben: &str) {
+    let report = Client::new().post(server.http_url("/xiaozhi/ota/"));
+    let report = report.header("Device-Id", "02:00:00:00:00:09").header("Client-Id", "a-board");
+    assert_eq!(report.json(&json!({})).send().await.unwrap().status(), 200);
+    let one = "/api/devices/02:00:00:00:00:09";
+    let body = json!({"system_prompt": "a secret of the house"});
+    assert_eq!(ask(server, Method::PATCH, one, anna, body).await.0, 200);
+    for path in [one, "/api/devices"] {
+        for (token, knows) in [(anna, true), (ben, false)] {
+            let (code, told) = ask(server, Method::GET, path, token, Value::Null).await;
+            assert_eq!((code, told.to_string().contains("a secret")), (200, knows), "{told}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -104,7 +104,11 @@ async fn what_each_client_uses_is_told_with_its_cost_also_after_a_restart() {
     assert_eq!(chatted(&admin.server, &chat).await.0, 200);
     let museum = museum_session(&admin.server).await;
     assert_eq!(parsed(&admin.server, &museum, "hello").await.0, 200);
-    let told = used(&admin, 4).await;
+    let tried = json!({"text": "hello"});
+    let (status, _) =
+        ask(&admin.server, Method::POST, "/api/roles/try", &admin.token, tried.clone()).await;
+    assert_eq!(status, 200);
+    let told = used(&admin, 5).await;
     let mut kinds: Vec<_> = told["kinds"]
         .as_array()
         .unwrap()
@@ -112,17 +116,19 @@ async fn what_each_client_uses_is_told_with_its_cost_also_after_a_restart() {
         .map(|kind| kind["kind"].as_str().unwrap())
         .collect();
     kinds.sort_unstable();
-    assert_eq!(kinds, ["chat", "museum", "text", "voice"]);
-    assert_eq!((&told["days"][0]["turns"], &told["days"][0]["day"]), (&json!(4), &told["today"]));
+    assert_eq!(kinds, ["chat", "museum", "text", "trial", "voice"]);
+    assert_eq!((&told["days"][0]["turns"], &told["days"][0]["day"]), (&json!(5), &told["today"]));
 
     typed_turn(&admin.server).await;
     admin.server.stop().await;
     // The last turn was seconds ago; the limit of today knows of all of them.
     config.usage.total_cost = cost;
     let admin = Admin::of(TestServer::of(config, Vec::new()).await).await;
-    let again = used(&admin, 5).await;
+    let again = used(&admin, 6).await;
     assert_eq!(again["reached"], json!([{"of": "total", "id": "", "limit": "cost"}]));
     assert_eq!(chatted(&admin.server, &chat).await.0, 429);
+    let (status, _) = ask(&admin.server, Method::POST, "/api/roles/try", &admin.token, tried).await;
+    assert_eq!(status, 429);
     admin.server.stop().await;
 }
 

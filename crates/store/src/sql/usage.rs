@@ -112,7 +112,7 @@ impl UsageStore for SqlStore {
         let (column, condition, order) = match group {
             UsageGroup::Day => ("day", "", "name"),
             UsageGroup::Device => ("client", "AND kind = 'voice'", DEAREST),
-            UsageGroup::Role => ("role_id", "AND kind = 'voice'", DEAREST),
+            UsageGroup::Role => ("role_id", "", DEAREST),
             UsageGroup::Kind => ("kind", "", DEAREST),
         };
         let sums = SUMS.map(|sum| format!("CAST(SUM({sum}) AS BIGINT) AS {sum}")).join(", ");

@@ -220,7 +220,7 @@ fn spoiled(backup: &str) -> Vec<(String, &'static str)> {
         (backup[..backup.len() - 1].into(), "line 251: the line has no end"),
         (backup[..backup.len() / 2].into(), "the line has no end"),
         (without("\"table\":\"audit\""), "rows are missing"),
-        (format!("{backup}{{}}\n"), "line 251: there is something after the end"),
+        (format!("{backup}{{}}\n"), "line 252: there is something after the end"),
         (
             changed("\"bound\":1", "\"bound\":\"1\""),
             "`bound` of a row of `devices` must be a whole number",

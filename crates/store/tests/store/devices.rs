@@ -253,6 +253,7 @@ pub(super) fn backup_of(table: &str, rows: impl Iterator<Item = Value>) -> Strin
         "history_sounds",
         "roles",
         "role_versions",
+        "daily_usage",
         "settings",
         "audit",
     ] {

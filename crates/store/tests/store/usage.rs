@@ -78,7 +78,7 @@ async fn what_is_added_is_in_the_sums_of_its_day_device_role_and_kind(place: Arc
     );
     assert_eq!(sums(&store, UsageGroup::Day, 2).await, told(&[("2026-11-02", 6)]));
     assert_eq!(sums(&store, UsageGroup::Device, 1).await, told(&[("b", 8), ("a", 6)]));
-    assert_eq!(sums(&store, UsageGroup::Role, 1).await, told(&[("", 10), ("kids", 4)]));
+    assert_eq!(sums(&store, UsageGroup::Role, 1).await, told(&[("", 14), ("kids", 4)]));
     assert_eq!(sums(&store, UsageGroup::Kind, 1).await, told(&[("voice", 14), ("text", 4)]));
     assert_eq!(store.usage_by(UsageGroup::Device, day(1), 1).await.unwrap().len(), 1);
     let first = store.usage_of_day(day(1), 10).await.unwrap();

@@ -4,7 +4,7 @@ import { href } from '../lib/router.svelte';
 import type { Measure, UsageKind, UsageLimits } from '../lib/types';
 import { amountText, MEASURES, type NamedLimit } from './amounts';
 
-const KINDS = { voice: 'nav.devices', text: 'section.gateway', chat: 'section.chat', museum: 'section.museum' } as const;
+const KINDS = { voice: 'nav.devices', text: 'section.gateway', chat: 'section.chat', museum: 'section.museum', trial: 'costs.trial' } as const;
 
 export const labelOf = (measure: Measure): string => t(`costs.measure.${measure}`);
 export const kindOf = (kind: UsageKind): string => t(KINDS[kind]);

@@ -27,6 +27,7 @@ export const enCosts = {
   'costs.device': 'Device',
   'costs.share': 'Share ({measure})',
   'costs.others': 'All others',
+  'costs.trial': 'What was tried in the console',
   'costs.role.none': 'No role',
   'costs.role.gone': 'Deleted role {id}',
 

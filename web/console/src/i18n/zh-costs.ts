@@ -29,6 +29,7 @@ export const zhCosts: Record<keyof typeof enCosts, string> = {
   'costs.device': '设备',
   'costs.share': '占比（{measure}）',
   'costs.others': '所有其他',
+  'costs.trial': '控制台中的试用',
   'costs.role.none': '没有角色',
   'costs.role.gone': '已删除的角色 {id}',
 

@@ -136,10 +136,6 @@ export interface components {
       /** False if texts are left out, because `journal.words` is false. */
       words: boolean;
     };
-    /** Body of the request to change a person; at least one field is required. */
-    Change: {
-      name?: string | null;
-    };
     /** Characters in a session's state. */
     CharactersBody: {
       /** Characters as stored by the state server. */
@@ -255,6 +251,13 @@ export interface components {
     Deleted: {
       deleted: number;
     };
+    /** Body of the request to change a device; at least one field is required. */
+    DeviceChange: {
+      agent?: string | null;
+      name?: string | null;
+      /** Instructions to the model; an empty text or null removes them. */
+      system_prompt?: string | null;
+    };
     /** Confirmation of a completed request. */
     Done: {
       /** Text for people. */
@@ -285,11 +288,6 @@ export interface components {
       data?: null | components['schemas']['Parsed'];
       /** `success`, or the failure, for people. */
       msg: string;
-    };
-    /** Moment of a turn. */
-    Event: {
-      at_ms: number;
-      name: string;
     };
     /** Body of an error response. */
     FaultBody: {
@@ -415,7 +413,7 @@ export interface components {
     };
     /** Sums of one kind of clients. */
     OfKind: components['schemas']['Sums'] & {
-      /** Kind: `voice`, `text`, `chat` or `museum`. */
+      /** Kind: `voice`, `text`, `chat`, `museum` or `trial`. */
       kind: string;
     };
     /** Sums of one role. */
@@ -456,6 +454,17 @@ export interface components {
       response: string;
       /** Hint for people, if the called function has such an argument. */
       tips?: string | null;
+    };
+    /** Body of the request to change the password. */
+    PasswordChange: {
+      /** Password of now, or the admin token where none is chosen. */
+      current: string;
+      /** Password, 8 to 128 characters. */
+      password: string;
+    };
+    /** Body of the request to change a person; at least one field is required. */
+    PersonChange: {
+      name?: string | null;
     };
     /** Body of the request to provision a key. */
     Provision: {
@@ -523,6 +532,12 @@ export interface components {
     Role: 'system' | 'user' | 'assistant' | 'tool';
     /** Settings of a role, as clients send them; those that are left out stay as they are. */
     RoleFields: {
+      /** Cost that they may cause in a day. */
+      daily_cost?: number | null;
+      /** Seconds of speech that they may use in a day. */
+      daily_seconds?: number | null;
+      /** Tokens that all who have it may use in a day, together. */
+      daily_tokens?: number | null;
       /** `off`, `text` or `audio`. */
       history?: string | null;
       /** `pause` or `cut`. */
@@ -688,7 +703,7 @@ export interface components {
     /** When what happened in a turn. */
     Timing: {
       /** Its moments. */
-      events: components['schemas']['Event'][];
+      events: components['schemas']['TurnEvent'][];
       /** Times of its stages. */
       spans: components['schemas']['Span'][];
       /** Time from the end of speech, or from the beginning of a text, to the first packet or words. */
@@ -725,6 +740,11 @@ export interface components {
       model?: string | null;
       /** Time until the end of its answer. */
       total_ms: number;
+    };
+    /** Moment of a turn. */
+    TurnEvent: {
+      at_ms: number;
+      name: string;
     };
     /** Turn in a fight. */
     TurnInfo: {

@@ -4,7 +4,6 @@
 // By hand, and why:
 // - words such as 'voice' where the description says "string"; `Told` refuses those that contradict it
 // - that null is sent, where the description lets a field be left out too: `Whole` and `Told`
-// - the daily limits of a role, which the description does not have
 // - all below "Answers that the description calls an object", and Ota, which is the firmware's protocol and not described
 import type { components } from './api-schema';
 
@@ -36,7 +35,7 @@ export type ChatMessages = Whole<'MessagesBody'>;
 
 export type TurnKind = 'voice' | 'text' | 'chat';
 export type Span = Whole<'Span'>;
-export type Mark = Schemas['Event'];
+export type Mark = Schemas['TurnEvent'];
 interface TurnFields {
   kind: TurnKind; spans: Span[];
   state: 'listening' | 'thinking' | 'speaking' | 'ended';
@@ -55,10 +54,8 @@ export type HistorySummary = Told<'HistoryShown', { keep: Keep; clients: Told<'C
 export type Deleted = Schemas['Deleted'];
 export type AgainAnswer = Whole<'TrialAnswered'>;
 
-/** Most of each measure in a day for all who have a role; null is no limit. */
-interface RoleLimits { daily_tokens: number | null; daily_seconds: number | null; daily_cost: number | null }
 /** Empty and null mean what is configured, and a language of null that of the person. */
-export type Role = Told<'RoleShown', { interruption: 'pause' | 'cut' | null; history: Keep | null }> & RoleLimits;
+export type Role = Told<'RoleShown', { interruption: 'pause' | 'cut' | null; history: Keep | null }>;
 /** What a role says. */
 export type RoleFields = Omit<Role, 'id' | 'version' | 'updated'>;
 export type Roles = Told<'Roles', { roles: Role[] }>;
@@ -83,7 +80,7 @@ export type Measure = keyof UsageLimits;
 export type Sums = Schemas['Sums'];
 export type ReachedLimit = Told<'ReachedLimit', { of: 'device' | 'role' | 'total'; limit: Measure }>;
 export type UsageDay = Schemas['OfDay'];
-export type UsageKind = TurnKind | 'museum';
+export type UsageKind = TurnKind | 'museum' | 'trial';
 export type Usage = Told<'UsageShown', { reached: ReachedLimit[]; kinds: Told<'OfKind', { kind: UsageKind }>[] }>;
 
 // Answers that the description calls an object, and no more.

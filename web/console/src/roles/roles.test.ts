@@ -1,7 +1,7 @@
 // Checks what of a role differs and is sent, which field a refusal is about, differences of instructions, and who all have a role.
 import { describe, expect, it } from 'vitest';
 import { ApiError } from '../lib/errors';
-import type { RoleFields } from '../lib/types';
+import type { Role, RoleFields } from '../lib/types';
 import { abridged, difference, type Part, pieces } from './difference';
 import { changedFields, changesOf, fieldNamed, length, tidied, trialOf } from './fields';
 import { keyFor, kindsWith, roleFor } from './for-all';
@@ -89,12 +89,17 @@ describe('a role for all clients of a kind', () => {
   const settings = { settings: { gateway: { role: 'Radio' }, chat: { role: '', model: 'Radio' } }, sources: {} };
 
   it('is named by a setting, and an empty one is none', () => {
-    expect([roleFor(settings, 'gateway'), roleFor(settings, 'chat')]).toEqual(['Radio', '']);
-    expect(roleFor({ settings: {}, sources: {} }, 'chat')).toBe('');
+    expect([roleFor(settings, 'gateway', []), roleFor(settings, 'chat', [])]).toEqual(['Radio', '']);
+    expect(roleFor({ settings: {}, sources: {} }, 'chat', [])).toBe('');
     expect(keyFor('gateway')).toBe('gateway.role');
   });
 
-  it('is found by its name', () => {
-    expect([kindsWith(settings, 'Radio'), kindsWith(settings, 'Clock'), kindsWith(null, 'Radio')]).toEqual([['gateway'], [], []]);
+  it('is found by its name and by its id', () => {
+    const radio = { id: '1', name: 'Radio' } as Role;
+    const clock = { id: '2', name: 'Clock' } as Role;
+    expect([kindsWith(settings, radio), kindsWith(settings, clock), kindsWith(null, radio)]).toEqual([['gateway'], [], []]);
+    const byId = { settings: { chat: { role: '2' } }, sources: {} };
+    expect([kindsWith(byId, clock), kindsWith(byId, radio)]).toEqual([['chat'], []]);
+    expect(roleFor(settings, 'gateway', [clock, radio])).toBe('1');
   });
 });

@@ -1,0 +1,87 @@
+//! Counts what one response of the model uses, also where the provider tells nothing of it: then it is estimated. Not for
+//! what a turn or a day uses in all.
+
+use super::nano;
+use crate::ports::{Llm, LlmDelta, Prompt, ProviderError, Usage};
+use crate::tools::schema::weight;
+
+/// Receiver of what one response has used.
+type Counter = Box<dyn Fn(&Usage) + Send + Sync>;
+
+/// What one response uses. It is counted when this is dropped, wherever the response ends.
+pub struct ModelUsage {
+    count: Counter,
+    estimated: Usage,
+    /// Price of a million tokens, the higher one.
+    price: f64,
+    /// What the provider told.
+    told: Option<Usage>,
+    failed: bool,
+}
+
+/// Returns about how many tokens a text has: one for each Chinese character, or four letters.
+fn tokens(text: &str) -> u64 {
+    let (mut narrow, mut wide) = (0_u64, 0_u64);
+    for character in text.chars() {
+        if character.is_ascii() {
+            narrow += 1;
+        } else {
+            wide += 1;
+        }
+    }
+    wide + narrow.div_ceil(4)
+}
+
+impl ModelUsage {
+    /// Begins to count for a prompt that this model is asked; `count` gets the sum at the end.
+    pub fn new(
+        prompt: &Prompt,
+        llm: &dyn Llm,
+        count: impl Fn(&Usage) + Send + Sync + 'static,
+    ) -> Self {
+        let texts = prompt.messages.iter().map(|message| tokens(&message.content));
+        let tools = prompt.tools.iter().map(|tool| {
+            let schema = u64::try_from(weight(&tool.parameters) / 4).unwrap_or(u64::MAX);
+            tokens(&tool.description).saturating_add(schema)
+        });
+        let prompt_tokens = texts.chain(tools).fold(0, u64::saturating_add);
+        let estimated = Usage { prompt_tokens, ..Usage::default() };
+        let (count, price) = (Box::new(count), llm.price_per_million());
+        Self { count, estimated, price, told: None, failed: false }
+    }
+
+    /// Reads a piece of the response. Returns the size of what it says, in bytes.
+    pub fn read(&mut self, delta: &Result<LlmDelta, ProviderError>) -> usize {
+        let said = match delta {
+            Ok(LlmDelta::Text(text)) => [text.as_str(), ""],
+            Ok(LlmDelta::Call(call)) => [call.name.as_str(), call.arguments.as_str()],
+            Ok(LlmDelta::Finished { usage, .. }) => {
+                // Some providers tell nothing as two zeros.
+                let tells = |usage: &Usage| usage.prompt_tokens > 0 || usage.completion_tokens > 0;
+                self.told = usage.filter(tells);
+                return 0;
+            }
+            Ok(LlmDelta::Calling) => return 0,
+            Err(_) => {
+                self.failed = true;
+                return 0;
+            }
+        };
+        self.estimated.completion_tokens += said.iter().map(|said| tokens(said)).sum::<u64>();
+        said.iter().map(|said| said.len()).sum()
+    }
+}
+
+impl Drop for ModelUsage {
+    #[allow(clippy::cast_precision_loss, reason = "no answer has 2^52 tokens")]
+    fn drop(&mut self) {
+        // A request that failed before its first word costs nothing.
+        if self.failed && self.estimated.completion_tokens == 0 {
+            return;
+        }
+        let Usage { prompt_tokens, completion_tokens, .. } = self.estimated;
+        let cost = prompt_tokens.saturating_add(completion_tokens) as f64 / 1e6 * self.price;
+        let estimated = Usage { cost_nano: nano(cost), ..self.estimated };
+        (self.count)(&self.told.unwrap_or(estimated));
+    }
+}

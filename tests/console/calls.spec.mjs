@@ -28,6 +28,8 @@ test('after a turn in writing, what the services were sent and gave back is list
   await page.getByLabel('Write a sentence').fill(words);
   await page.getByRole('button', { name: 'Send' }).click();
   await expect(page.locator('.device.wrap').first()).toBeVisible({ timeout: 20_000 });
+  // Leaving earlier would cancel the model's call.
+  await expect(page.locator('.head .badge[role=status]')).toHaveText('idle', { timeout: 30_000 });
   await page.getByRole('navigation').getByRole('link', { name: 'Services', exact: true }).click();
   const items = calls(page).getByRole('listitem');
   await expect(items.filter({ hasText: 'Synthesiser' }).first()).toBeVisible();

@@ -155,6 +155,11 @@ impl RoleSettings {
     }
 }
 
+/// Returns the role that is configured for all clients of a kind, if there is one.
+pub(crate) fn configured(roles: &RoleLookup, called: &str) -> Option<Arc<AssignedRole>> {
+    (!called.is_empty()).then(|| roles(called)).flatten()
+}
+
 /// Returns the sources that clients in a configured role have; none while there is no such role: it may be there to keep
 /// tools from them.
 pub(crate) fn usable(

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::ports::{Llm, Prompt, Usage};
 use crate::reloadable::Reloadable;
 use crate::role::AssignedRole;
-use crate::turn_trace::{ClientKind, TracedTurn};
+use crate::turn_trace::TracedTurn;
 
 pub use self::model_usage::ModelUsage;
 
@@ -341,12 +341,11 @@ impl UsageMeter {
 
     /// Counts a turn that has ended. One of a device that has used nothing is none: nobody spoke.
     pub(crate) fn count_turn(&self, turn: &TracedTurn, role: Option<&AssignedRole>) {
-        let is_device = turn.kind == ClientKind::Voice;
-        if is_device && turn.used == Used::default() {
+        let device = turn.device();
+        if !device.is_empty() && turn.used == Used::default() {
             return;
         }
         let used = Used { turns: 1, ..turn.used };
-        let device = if is_device { turn.client.as_str() } else { "" };
         self.count(turn.kind.name(), device, role.map_or("", |role| &role.role_id), &used);
     }
 

@@ -169,14 +169,16 @@ impl SessionActor {
         }
         let (sink, events) = mpsc::channel(self.rules.sentence_lane);
         let language = self.dialogue.language();
-        let voice = self.dialogue.voice(self.person(&turn).as_ref());
-        turn.trace().answered_as(self.dialogue.role(self.person(&turn).as_ref()));
+        let person = self.person(&turn);
+        let role = self.dialogue.role(person.as_ref());
+        let voice = role.as_ref().map(|role| role.voice.as_str().into()).unwrap_or_default();
+        turn.trace().answered_as(role);
         let speaking = StartSpeaking { turn: turn.clone(), events, language, voice };
         self.outputs.speaking.do_send(speaking);
         let prompt = match &input {
             TurnInput::Words(words) | TurnInput::Resumed(words) => {
                 self.stop_prefetch(ctx);
-                self.dialogue.prompt(words, self.person(&turn).as_ref())
+                self.dialogue.prompt(words, person.as_ref())
             }
             _ => Default::default(),
         };

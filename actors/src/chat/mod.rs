@@ -33,7 +33,7 @@ use crate::ports::{
     ToolSource,
 };
 use crate::reloadable::Reloadable;
-use crate::role::{AssignedRole, RoleLookup};
+use crate::role::{AssignedRole, RoleLookup, configured};
 use crate::tasks::{NotBegun, Tasks};
 use crate::turn_trace::TurnJournal;
 use crate::usage::LimitReached;
@@ -83,8 +83,7 @@ pub struct ChatService {
 impl ChatService {
     /// Returns the role of chat sessions as it is now.
     fn role(&self) -> Option<Arc<AssignedRole>> {
-        let settings = self.settings.get();
-        (!settings.role.is_empty()).then(|| (self.roles)(&settings.role)).flatten()
+        configured(&self.roles, &self.settings.get().role)
     }
 }
 

@@ -141,11 +141,6 @@ impl Dialogue {
         self.style_for(person).role
     }
 
-    /// Returns the name of the voice that answers this person; empty for the configured one.
-    pub fn voice(&self, person: Option<&Arc<Person>>) -> Arc<str> {
-        self.role(person).map(|role| role.voice.as_str().into()).unwrap_or_default()
-    }
-
     fn opening_for(&self, person: Option<&Arc<Person>>) -> Prompt {
         let (settings, style) = (self.settings.get(), self.style_for(person));
         let mut system = style.instructions(&settings.system_prompt, &(self.now)());
@@ -356,7 +351,8 @@ mod tests {
             let system = &prompt.messages[0].content;
             assert!(system.starts_with(begins) && system.contains("German"), "{system}");
             assert!(!system.contains(IN_CHINESE), "{system}");
-            assert_eq!((&*d.voice(person.as_ref()), prompt.messages.len()), (voice, messages));
+            let role = d.role(person.as_ref()).unwrap();
+            assert_eq!((role.voice.as_str(), prompt.messages.len()), (voice, messages));
         }
     }
 

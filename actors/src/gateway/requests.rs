@@ -24,7 +24,7 @@ use crate::metrics::actor_metrics;
 use crate::paced_log::PacedLog;
 use crate::ports::{BoxError, ChatMessage, ImageDescriber, Llm, Prompt, Role, ToolSource};
 use crate::reloadable::Reloadable;
-use crate::role::{AssignedRole, RoleLookup, usable};
+use crate::role::{AssignedRole, RoleLookup, configured, usable};
 use crate::tools::{SourceProvider, Toolbox};
 use crate::turn_trace::TurnJournal;
 
@@ -55,8 +55,7 @@ pub struct GatewayService {
 impl GatewayService {
     /// Returns the role of text clients as it is now.
     pub(crate) fn role(&self) -> Option<Arc<AssignedRole>> {
-        let settings = self.settings.get();
-        (!settings.role.is_empty()).then(|| (self.roles)(&settings.role)).flatten()
+        configured(&self.roles, &self.settings.get().role)
     }
 }
 

@@ -3,28 +3,30 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{ClientKind, Entry, TurnTrace};
+use super::{ClientKind, Entry, TracedTurn, TurnTrace};
 use crate::audio::pcm;
 use crate::audio::voice_detector::SAMPLE_RATE_HZ;
 use crate::ports::{Llm, Prompt};
 use crate::role::AssignedRole;
+use crate::settings::ms::in_ms;
 use crate::tools::waiting::{Waiting, WaitingCall};
 use crate::usage::{LimitReached, ModelUsage, Used};
 
-fn ms(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+impl TracedTurn {
+    /// Returns the id of its device; empty for other clients.
+    pub(crate) fn device(&self) -> &str {
+        if self.kind == ClientKind::Voice { &self.client } else { "" }
+    }
 }
 
 impl Entry {
     pub(super) fn hear(&self, samples: &[i16]) {
-        let used = &mut self.facts().turn.used;
-        used.heard_ms =
-            used.heard_ms.saturating_add(ms(pcm::duration(samples.len(), SAMPLE_RATE_HZ)));
+        let heard_ms = in_ms(pcm::duration(samples.len(), SAMPLE_RATE_HZ));
+        self.facts().turn.used.add(&Used { heard_ms, ..Used::default() });
     }
 
     pub(super) fn say(&self, lasts: Duration) {
-        let used = &mut self.facts().turn.used;
-        used.said_ms = used.said_ms.saturating_add(ms(lasts));
+        self.facts().turn.used.add(&Used { said_ms: in_ms(lasts), ..Used::default() });
     }
 }
 
@@ -56,9 +58,7 @@ impl TurnTrace {
         let Some(writer) = &self.writer else { return Ok(()) };
         let Some(meter) = writer.journal.meter() else { return Ok(()) };
         let facts = writer.entry.facts();
-        let is_device = facts.turn.kind == ClientKind::Voice;
-        let device = if is_device { facts.turn.client.clone() } else { String::new() };
-        let role = facts.role.clone();
+        let (device, role) = (facts.turn.device().to_owned(), facts.role.clone());
         drop(facts);
         let Some(reached) = meter.reached(&device, role.as_deref()) else { return Ok(()) };
         writer.entry.facts().turn.used.refused = 1;

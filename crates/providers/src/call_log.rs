@@ -125,7 +125,7 @@ struct Shared {
 #[derive(Default)]
 struct Calls {
     number: u64,
-    last: VecDeque<Arc<Mutex<LoggedCall>>>,
+    last: VecDeque<(TurnService, Arc<Mutex<LoggedCall>>)>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -146,10 +146,9 @@ impl CallLog {
     /// Returns the last calls of a service, or of all, newest first.
     pub fn last(&self, service: Option<TurnService>, most: usize) -> Vec<LoggedCall> {
         let calls = lock(&self.0.calls);
-        let all = calls.last.iter().rev().map(|call| lock(call).clone());
-        all.filter(|call| service.is_none_or(|service| service == call.service))
-            .take(most)
-            .collect()
+        let wanted = calls.last.iter().rev();
+        let wanted = wanted.filter(|(of, _)| service.is_none_or(|service| service == *of));
+        wanted.take(most).map(|(_, call)| lock(call).clone()).collect()
     }
 
     fn begin(&self, service: TurnService, sent: CallContent) -> OpenCall {
@@ -166,13 +165,13 @@ impl CallLog {
             sent,
             got: CallContent::default(),
         }));
-        let same = |call: &Arc<Mutex<LoggedCall>>| lock(call).service == service;
-        if calls.last.iter().filter(|call| same(call)).count() >= MOST_CALLS
-            && let Some(oldest) = calls.last.iter().position(same)
+        let own = |(of, _): &&(TurnService, _)| *of == service;
+        if calls.last.iter().filter(own).count() >= MOST_CALLS
+            && let Some(oldest) = calls.last.iter().position(|call| own(&call))
         {
             calls.last.remove(oldest);
         }
-        calls.last.push_back(Arc::clone(&call));
+        calls.last.push_back((service, Arc::clone(&call)));
         OpenCall { call, begun: Instant::now(), words: self.0.words }
     }
 

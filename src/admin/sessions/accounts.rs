@@ -74,12 +74,17 @@ pub(super) async fn holder_of(
     store: &dyn SettingsStore,
     who: &str,
 ) -> Result<Option<(Credential, Right)>, StoreError> {
-    if !is_name(who) {
+    let account = account_of(store, who).await?;
+    Ok(account.map(|account| (account.credential(), account.right)))
+}
+
+/// Returns the account with this name, in lower case.
+async fn account_of(store: &dyn SettingsStore, name: &str) -> Result<Option<Account>, StoreError> {
+    if !is_name(name) {
         return Ok(None);
     }
-    let stored = store.setting(&key(who)).await?;
-    let account = stored.and_then(|stored| Account::read(&(key(who), stored)));
-    Ok(account.map(|account| (account.credential(), account.right)))
+    let stored = store.setting(&key(name)).await?;
+    Ok(stored.and_then(|stored| Account::read(&(key(name), stored))))
 }
 
 impl Account {
@@ -187,8 +192,7 @@ impl AdminSessions {
         told: &AuditEntry,
     ) -> Result<Credential, StoreError> {
         let hash = self.passwords.hashed(password).await?;
-        let stored = self.store.setting(&key(name)).await?.unwrap_or_default();
-        if let Some(was) = Account::read(&(key(name), stored)) {
+        if let Some(was) = account_of(&*self.store, name).await? {
             let account = Account { hash: hash.clone(), ..was };
             self.store.change(&[(key(name), Some(account.stored()))], told).await?;
         }
@@ -196,10 +200,8 @@ impl AdminSessions {
     }
 
     async fn account(&self, name: &str) -> Result<Account, AccountError> {
-        let name = name.to_lowercase();
-        let stored = if is_name(&name) { self.store.setting(&key(&name)).await? } else { None };
-        let stored = stored.ok_or(AccountError::Unknown)?;
-        Account::read(&(key(&name), stored)).ok_or(AccountError::Unknown)
+        let found = account_of(&*self.store, &name.to_lowercase()).await?;
+        found.ok_or(AccountError::Unknown)
     }
 
     async fn keep(

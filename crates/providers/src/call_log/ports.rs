@@ -11,6 +11,7 @@ use hearken_actors::ports::{
     Asr, AsrStream, Line, Llm, LlmDelta, Pcm, Prompt, ProviderError, Role, ServiceState,
     Transcript, Tts, UtteranceSpec,
 };
+use hearken_actors::settings::ms::in_ms;
 
 use super::{CallContent, CallLog, MOST_NAMES, OpenCall, TurnService};
 
@@ -38,7 +39,7 @@ struct Logged<P: ?Sized> {
 }
 
 fn ms(samples: usize, rate_hz: u32) -> u64 {
-    u64::try_from(pcm::duration(samples, rate_hz).as_millis()).unwrap_or(u64::MAX)
+    in_ms(pcm::duration(samples, rate_hz))
 }
 
 #[async_trait]

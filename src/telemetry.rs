@@ -1,11 +1,13 @@
 //! Logging to standard error, and the recorder of metrics. Not for what is logged or counted.
 
+mod open_metrics;
+
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use hearken_actors::metrics::stages::TURN_SECONDS;
-use hearken_actors::metrics::{COUNTS, PROVIDER_SECONDS, SECONDS};
+use hearken_actors::metrics::{COUNTS, PROVIDER_SECONDS, SECONDS, SECONDS_BOUNDS};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use metrics::gauge;
@@ -15,6 +17,7 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
 
+pub use self::open_metrics::open_metrics;
 use crate::config::log::rules;
 use crate::config::{LogConfig, LogFormat};
 
@@ -81,12 +84,6 @@ fn filter(named: &str) -> anyhow::Result<EnvFilter> {
     EnvFilter::try_new(&rules).with_context(|| format!("`log.level` is `{named}`"))
 }
 
-/// Bucket bounds of the histograms of times, in seconds: from a packet's lateness to a slow answer.
-const BOUNDS: [f64; 18] = [
-    0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0,
-    30.0,
-];
-
 /// Bucket bounds of the histograms of counts: entries of a queue.
 const PLACES: [f64; 8] = [0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
 
@@ -103,7 +100,7 @@ pub fn metrics() -> anyhow::Result<PrometheusHandle> {
     }
     let mut builder = PrometheusBuilder::new();
     for name in SECONDS.into_iter().chain(TURN_SECONDS).chain([PROVIDER_SECONDS]) {
-        builder = builder.set_buckets_for_metric(Matcher::Full(name.into()), &BOUNDS)?;
+        builder = builder.set_buckets_for_metric(Matcher::Full(name.into()), &SECONDS_BOUNDS)?;
     }
     for name in COUNTS {
         builder = builder.set_buckets_for_metric(Matcher::Full(name.into()), &PLACES)?;

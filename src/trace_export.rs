@@ -222,6 +222,7 @@ fn span(turn: &TracedTurn, number: u64, (start, end): (Duration, Duration)) -> S
 fn about(turn: &TracedTurn) -> Vec<KeyValue> {
     let mut about =
         vec![text("hearken.kind", turn.kind.name()), text("hearken.client", &turn.client)];
+    about.extend(turn.firmware.iter().map(|version| text("hearken.firmware", version)));
     about.extend(turn.outcome.map(|outcome| text("hearken.outcome", outcome.name())));
     about.extend(turn.wait().map(|wait| {
         let ms = Value::DoubleValue(wait.as_secs_f64() * 1_000.0);

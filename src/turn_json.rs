@@ -40,9 +40,11 @@ pub struct TurnJson {
     pub timing: Timing,
 }
 
-/// When what happened in a turn.
+/// When what happened in a turn, and on which firmware.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Timing {
+    /// Version of its device's firmware, if that is known.
+    firmware: Option<String>,
     /// Time from the end of speech, or from the beginning of a text, to the first packet or words.
     wait_ms: Option<f64>,
     /// Times of its stages.
@@ -92,7 +94,12 @@ impl From<&TracedTurn> for Timing {
         let events = turn.moments.iter();
         let events =
             events.map(|(moment, at)| Event { name: moment.name().into(), at_ms: ms(*at) });
-        Self { wait_ms: turn.wait().map(ms), spans: spans.collect(), events: events.collect() }
+        Self {
+            firmware: turn.firmware.as_ref().map(ToString::to_string),
+            wait_ms: turn.wait().map(ms),
+            spans: spans.collect(),
+            events: events.collect(),
+        }
     }
 }
 

@@ -27,6 +27,8 @@ struct Traces {
     journal: TurnJournal,
     kind: ClientKind,
     client: Arc<str>,
+    /// Version of a device's firmware, if that is known.
+    firmware: Option<Arc<str>>,
     role: CurrentRole,
 }
 
@@ -46,7 +48,7 @@ impl TurnFactory {
     #[must_use]
     pub fn traced(self, journal: &TurnJournal, kind: ClientKind, client: &str) -> Self {
         let (journal, role) = (journal.clone(), Arc::new(|| None));
-        let traces = Traces { journal, kind, client: client.into(), role };
+        let traces = Traces { journal, kind, client: client.into(), firmware: None, role };
         Self { traces: Some(traces), ..self }
     }
 
@@ -54,6 +56,12 @@ impl TurnFactory {
     #[must_use]
     pub fn in_role(self, role: CurrentRole) -> Self {
         Self { traces: self.traces.map(|traces| Traces { role, ..traces }), ..self }
+    }
+
+    /// Returns the factory of a device with this version of its firmware.
+    #[must_use]
+    pub fn on_firmware(self, firmware: Option<Arc<str>>) -> Self {
+        Self { traces: self.traces.map(|traces| Traces { firmware, ..traces }), ..self }
     }
 
     /// Returns the fault to report to the peer when the connection's token ends it.
@@ -66,8 +74,12 @@ impl TurnFactory {
         let id = TurnId(self.last.fetch_add(1, Ordering::Relaxed) + 1);
         let plays_at_once = self.plays_at_once.load(Ordering::Relaxed);
         let turn = Turn::new(id, &self.connection).played_at_once(plays_at_once);
-        let Some(Traces { journal, kind, client, role }) = &self.traces else { return turn };
-        turn.traced(journal.begin_as(*kind, client, role()))
+        let Some(Traces { journal, kind, client, firmware, role }) = &self.traces else {
+            return turn;
+        };
+        let trace = journal.begin_as(*kind, client, role());
+        firmware.iter().for_each(|version| trace.on_firmware(Arc::clone(version)));
+        turn.traced(trace)
     }
 
     /// Notes that the client of the connection plays what follows `tts start` at once.

@@ -2,6 +2,7 @@
 //! socket actor.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix_web::http::header;
 use actix_web::{HttpRequest, HttpResponse, web};
@@ -13,7 +14,9 @@ use hearken_actors::ws_link;
 use hearken_proto::device::Framing;
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::DeviceId;
+use hearken_store::Device;
 use jiff::Timestamp;
+use tokio::time::timeout;
 
 use super::AccessControl;
 use super::device_identity::is_of;
@@ -38,9 +41,14 @@ pub struct DeviceEndpoint {
     pub language: Language,
 }
 
+/// Longest wait for the version of a device's firmware: it is only counted.
+const FIRMWARE_WITHIN: Duration = Duration::from_millis(100);
+
 /// Admitted device.
 struct Admitted {
     caller: Caller,
+    /// Version of its firmware, if the store knows it.
+    firmware: Option<Arc<str>>,
     /// For an unbound device, the only text that it will play.
     notice: Option<String>,
 }
@@ -56,7 +64,7 @@ pub(super) async fn connect(
     if !request.headers().contains_key(header::UPGRADE) {
         return Ok(answer(Fault::BadRequest, not_a_socket));
     }
-    let Admitted { caller, notice } = match admit(&request, &device_endpoint).await {
+    let Admitted { caller, firmware, notice } = match admit(&request, &device_endpoint).await {
         Ok(admitted) => admitted,
         Err(refusal) => return Ok(refusal.into()),
     };
@@ -82,6 +90,7 @@ pub(super) async fn connect(
     let connection = DeviceConnection {
         device_id,
         framing: Framing::from_version(version),
+        firmware,
         sink: device_endpoint.recorder.as_ref().map(|r| r.sink(meta)),
         notice,
         slot: Some(slot),
@@ -92,7 +101,7 @@ pub(super) async fn connect(
     }
 }
 
-/// Decides if a device may connect, and if it may talk. Without binding, the store is not asked.
+/// Decides if a device may connect, and if it may talk. Without binding, the store does not matter to that.
 async fn admit(
     request: &HttpRequest,
     device_endpoint: &DeviceEndpoint,
@@ -116,7 +125,10 @@ async fn admit(
         refusal(Fault::Unauthorized, &error.to_string())
     };
     let known = match checked {
-        Ok(()) if !access.ota.binding => return Ok(Admitted { caller, notice: None }),
+        Ok(()) if !access.ota.binding => {
+            let firmware = known_firmware(access, &caller.device_id).await;
+            return Ok(Admitted { caller, firmware, notice: None });
+        }
         // A device that waits for its code to be entered has no token.
         Ok(()) | Err(TokenError::Missing) if access.ota.binding => {
             access.store.seen(&caller.device_id, now).await.map_err(|e| store_failed(&e))?
@@ -129,15 +141,27 @@ async fn admit(
         Err(error) => return Err(refused(error)),
         Ok(()) => None,
     };
-    if known.is_some_and(|device| access.may_talk(&device, &caller)) {
+    if let Some(device) = known.filter(|device| access.may_talk(device, &caller)) {
         return match checked {
             Err(error) => Err(refused(error)),
-            Ok(()) => Ok(Admitted { caller, notice: None }),
+            Ok(()) => Ok(Admitted { caller, firmware: firmware_of(device), notice: None }),
         };
     }
     let code = access.code_of(request, &caller, now).await?.code.unwrap_or_default();
     let notice = Some(spoken_code(&code, device_endpoint.language));
-    Ok(Admitted { caller, notice })
+    Ok(Admitted { caller, firmware: None, notice })
+}
+
+/// Returns the version of a device's firmware, as the device has told it at its last boot.
+fn firmware_of(device: Device) -> Option<Arc<str>> {
+    Some(device.firmware_version).filter(|version| !version.is_empty()).map(Arc::from)
+}
+
+/// Asks the store for the version of a device's firmware. A device that nobody knows talks, and while the store cannot be
+/// used, every device does.
+async fn known_firmware(access: &AccessControl, device_id: &DeviceId) -> Option<Arc<str>> {
+    let stored = timeout(FIRMWARE_WITHIN, access.store.device(device_id)).await;
+    stored.ok()?.ok()?.and_then(firmware_of)
 }
 
 /// Renders a code for speech, digit by digit.

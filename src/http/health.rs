@@ -4,8 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use actix_web::http::header::{Accept, Quality};
+use actix_web::mime::{self, Mime};
 use actix_web::{HttpResponse, HttpResponseBuilder, web};
 use hearken_actors::actors::pipeline::Ports;
+use hearken_actors::metrics::exemplars::exemplars;
 use hearken_actors::ports::{Asr, Llm, ServiceState, StateServer, Tts};
 use hearken_cluster::{Cluster, RedisState};
 use hearken_engines::supervise::EngineStates;
@@ -17,9 +20,13 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::extract::Near;
+use crate::telemetry::open_metrics;
 
 /// The content type of Prometheus's text format.
-const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
+const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
+/// The content type of the OpenMetrics text format, and what a scraper that reads it accepts.
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const OPEN_METRICS_TYPE: &str = "application/openmetrics-text";
 /// Longest wait for the store.
 const STORE_WITHIN: Duration = Duration::from_secs(2);
 /// Time for which the store's state is reported without asking again: anybody may ask for it.
@@ -203,9 +210,63 @@ fn answer(ready: bool) -> HttpResponseBuilder {
     if ready { HttpResponse::Ok() } else { HttpResponse::ServiceUnavailable() }
 }
 
-/// Returns every metric of the process in Prometheus's text format; contains nothing that users
-/// said.
-#[utoipa::path(get, path = "/metrics", tag = "server", responses((status = 200, body = String, content_type = "text/plain")))]
-pub(super) async fn metrics(_: Near, health: web::Data<Health>) -> HttpResponse {
-    HttpResponse::Ok().content_type(EXPOSITION).body(health.metrics.render())
+/// Returns every metric of the process; contains nothing that users said. In Prometheus's text format, or in the OpenMetrics
+/// text format for who prefers that in `Accept`: there, the buckets of the times of turns name the trace of their last turn.
+#[utoipa::path(get, path = "/metrics", tag = "server", responses((status = 200, content(
+    (String = "text/plain"), (String = "application/openmetrics-text")))))]
+pub(super) async fn metrics(
+    _: Near,
+    health: web::Data<Health>,
+    accept: Option<web::Header<Accept>>,
+) -> HttpResponse {
+    let text = health.metrics.render();
+    if accept.is_some_and(|accept| prefers_open_metrics(&accept)) {
+        return HttpResponse::Ok()
+            .content_type(OPEN_METRICS)
+            .body(open_metrics(&text, &exemplars()));
+    }
+    HttpResponse::Ok().content_type(PROMETHEUS).body(text)
+}
+
+/// Returns true if the OpenMetrics text format is accepted at least as gladly as Prometheus's.
+fn prefers_open_metrics(accept: &Accept) -> bool {
+    let best = |fits: fn(&Mime) -> bool| {
+        let qualities = accept.iter().filter(|one| fits(&one.item)).map(|one| one.quality);
+        qualities.max().unwrap_or(Quality::ZERO)
+    };
+    let wanted = best(|one| one.essence_str() == OPEN_METRICS_TYPE);
+    let other = best(|one| one.type_() == mime::TEXT || one.type_() == mime::STAR);
+    wanted > Quality::ZERO && wanted >= other
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+    use actix_web::http::header::Header as _;
+    use actix_web::test::TestRequest;
+
+    use super::*;
+
+    #[test]
+    fn who_prefers_open_metrics_gets_it() {
+        for (accept, expected) in [
+            ("application/openmetrics-text", true),
+            (
+                "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.2,*/*;q=0.1",
+                true,
+            ),
+            ("text/plain, application/openmetrics-text;q=0.5", false),
+            ("application/openmetrics-text;q=0", false),
+            ("text/plain;version=0.0.4", false),
+            ("*/*", false),
+            ("application/json", false),
+            ("", false),
+        ] {
+            let request =
+                TestRequest::default().insert_header(("accept", accept)).to_http_request();
+            let prefers = Accept::parse(&request).is_ok_and(|accept| prefers_open_metrics(&accept));
+            assert_eq!(prefers, expected, "{accept}");
+        }
+    }
 }

@@ -232,7 +232,7 @@ impl Pipeline {
             ClientKind::Voice,
             connection.device_id.as_str(),
         );
-        let turns = turns.in_role(role);
+        let turns = turns.in_role(role).on_firmware(connection.firmware.clone());
         let ring = self.clone();
         let session_id = SessionId::random();
         let others = (self.ports.tools)(&connection.device_id, &session_id);

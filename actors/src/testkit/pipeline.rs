@@ -161,7 +161,7 @@ impl TestPipeline {
     ) -> Self {
         let device_id = DeviceId::new("ring");
         let connection =
-            DeviceConnection { device_id, framing: Framing::V1, sink: None, notice, slot: None };
+            DeviceConnection { notice, ..DeviceConnection::new(device_id, Framing::V1) };
         let socket = MemorySocket::open(server.pipeline.device(connection), true);
         Self { script, process, log: Vec::new(), framing: Framing::V1, socket, server }
     }

@@ -139,6 +139,7 @@ impl TurnJournal {
             id: Uuid::new_v4(),
             kind,
             client: client.to_owned(),
+            firmware: None,
             began: Timestamp::now(),
             activity,
             outcome: None,

@@ -174,13 +174,8 @@ impl Device {
     /// Connects to an instance. Returns whether it greets.
     async fn connect(&mut self) -> bool {
         let (number, instance) = self.clients.fleet.pick().await;
-        let connection = DeviceConnection {
-            device_id: DeviceId::new(format!("device-{}", self.number)),
-            framing: Framing::V1,
-            sink: None,
-            notice: None,
-            slot: None,
-        };
+        let device_id = DeviceId::new(format!("device-{}", self.number));
+        let connection = DeviceConnection::new(device_id, Framing::V1);
         let actor = instance.pipeline.device(connection);
         let connection = Connection::open(number, instance, actor);
         connection.send(&json!({"type": "hello", "version": 1, "transport": "websocket"}));

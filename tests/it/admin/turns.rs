@@ -127,6 +127,38 @@ async fn turns_are_told_as_they_happen_and_the_stream_ends_with_the_server() {
     reading.await.unwrap();
 }
 
+#[tokio::test]
+async fn turns_are_counted_by_firmware_and_a_bucket_names_the_trace_of_its_last_turn() {
+    const DEVICE: &str = "02:00:00:00:00:77";
+    let vendors = Vendors::start().await;
+    let admin = Admin::start(&vendors, |_| {}).await;
+    let boot = Client::new().post(admin.server.http_url("/xiaozhi/ota/"));
+    let boot = boot.header("Device-Id", DEVICE).header("Client-Id", "a client");
+    let report = json!({"application": {"version": "2.1.7"}});
+    assert_eq!(boot.json(&report).send().await.unwrap().status(), 200);
+    let mut person = Person::meet_as(&admin.server.device_url(), DEVICE).await;
+    person.say(&SPEECH).await;
+    assert_eq!(person.answer().await, good_answer());
+    let turn = ended(&admin, 1).await.remove(0);
+    assert_eq!(turn["firmware"], "2.1.7");
+
+    let counted = r#"hearken_device_turns_total{firmware="2.1.7",outcome="answered"}"#;
+    assert!((admin.server.metric(counted).await - 1.0).abs() < f64::EPSILON);
+    let scrape = Client::new().get(admin.server.http_url("/metrics"));
+    let scrape =
+        scrape.header("Accept", "application/openmetrics-text;version=1.0.0,text/plain;q=0.5");
+    let scraped = scrape.send().await.unwrap();
+    let format = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    assert_eq!(scraped.headers()["content-type"], format);
+    let text = scraped.text().await.unwrap();
+    assert!(text.ends_with("\n# EOF\n"), "{text}");
+    let wait =
+        r#"hearken_turn_wait_seconds_bucket{kind="voice",outcome="answered",firmware="2.1.7","#;
+    let named: Vec<_> = text.lines().filter(|l| l.starts_with(wait) && l.contains(" # ")).collect();
+    let trace = format!(r##" # {{trace_id="{}"}} "##, turn["trace_id"].as_str().unwrap());
+    assert!(named.len() == 1 && named[0].contains(&trace), "{named:?} {turn}");
+}
+
 /// A collector that refuses its first request; sends the requests that it got.
 async fn collector() -> (String, mpsc::UnboundedReceiver<(String, Bytes)>) {
     let (got, requests) = mpsc::unbounded_channel();

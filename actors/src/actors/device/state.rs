@@ -2,6 +2,7 @@
 //! and the live turn. No decisions.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use actix::{Addr, Recipient};
 use hearken_proto::device::{Framing, ListenMode};
@@ -49,12 +50,21 @@ pub struct DeviceConnection {
     pub device_id: DeviceId,
     /// Framing from the handshake's `Protocol-Version`.
     pub framing: Framing,
+    /// Version of its firmware, if that is known.
+    pub firmware: Option<Arc<str>>,
     /// Recorder of every frame, if recording is on.
     pub sink: Option<Box<dyn RecordingSink>>,
     /// Notice to speak instead of a conversation: a device with a notice is not listened to.
     pub notice: Option<String>,
     /// Connection slot; released when the actor is dropped.
     pub slot: Option<Slot>,
+}
+
+impl DeviceConnection {
+    /// Creates a connection that is not recorded and has no notice.
+    pub fn new(device_id: DeviceId, framing: Framing) -> Self {
+        Self { device_id, framing, firmware: None, sink: None, notice: None, slot: None }
+    }
 }
 
 /// Settings and shared parts of a device's socket.

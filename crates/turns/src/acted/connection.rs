@@ -141,13 +141,8 @@ impl Connection {
     }
 
     fn open(&mut self, now: Duration) {
-        let connection = DeviceConnection {
-            device_id: DeviceId::new("02:00:00:00:00:01"),
-            framing: self.framing,
-            sink: None,
-            notice: None,
-            slot: None,
-        };
+        let device_id = DeviceId::new("02:00:00:00:00:01");
+        let connection = DeviceConnection::new(device_id, self.framing);
         self.socket = Some((now, MemorySocket::open(self.pipeline.device(connection), true)));
         self.act(Event::SocketOpen);
     }

@@ -113,13 +113,10 @@ impl Wire {
     /// Connects. `epoch` is when the household began.
     pub(crate) fn connect(server: &Server, plan: &Plan, dice: &mut Dice, epoch: Instant) -> Self {
         let slot = server.slots.take(None).expect("a slot is free");
-        let visitor = DeviceConnection {
-            device_id: DeviceId::new("02:00:00:00:00:01"),
-            framing: Framing::from_version(plan.framing),
-            sink: None,
-            notice: None,
-            slot: Some(slot),
-        };
+        let device_id = DeviceId::new("02:00:00:00:00:01");
+        let framing = Framing::from_version(plan.framing);
+        let visitor =
+            DeviceConnection { slot: Some(slot), ..DeviceConnection::new(device_id, framing) };
         let (up, bytes) = mpsc::unbounded_channel();
         let actor = server.pipeline.device(visitor);
         let out = ws_link::attach(actor, UnboundedReceiverStream::new(bytes));

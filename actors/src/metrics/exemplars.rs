@@ -1,0 +1,51 @@
+//! Exemplars: for each bucket of the histograms of turns, the trace of the last turn that fell into it. In memory, bounded by
+//! the labels of these histograms. Not for how they are exported.
+
+use std::collections::HashMap;
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use metrics::Label;
+use uuid::Uuid;
+
+use super::SECONDS_BOUNDS;
+
+/// A turn that stands for a bucket.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Exemplar {
+    /// Id of the turn, which is that of its trace.
+    pub turn_id: Uuid,
+    /// What was measured, in seconds.
+    pub seconds: f64,
+    /// When it ended.
+    pub at: Timestamp,
+}
+
+/// Exemplars of one series, one for each bucket; the last has no upper bound.
+pub type Buckets = [Option<Exemplar>; SECONDS_BOUNDS.len() + 1];
+
+/// Labels of a series with their values, sorted by name.
+pub type Labels = Vec<(String, String)>;
+
+/// Exemplars by the name of the histogram and the labels of the series.
+pub type Exemplars = HashMap<(&'static str, Labels), Buckets>;
+
+static EXEMPLARS: LazyLock<Mutex<Exemplars>> = LazyLock::new(Mutex::default);
+
+/// Notes the turn in which a series of the histogram `name` measured this time.
+pub(super) fn note(name: &'static str, labels: &[Label], turn_id: Uuid, measured: Duration) {
+    let seconds = measured.as_secs_f64();
+    let bucket = SECONDS_BOUNDS.partition_point(|bound| *bound < seconds);
+    let mut labels: Labels =
+        labels.iter().map(|label| (label.key().to_owned(), label.value().to_owned())).collect();
+    labels.sort();
+    let mut exemplars = EXEMPLARS.lock().unwrap_or_else(PoisonError::into_inner);
+    let buckets = exemplars.entry((name, labels)).or_default();
+    buckets[bucket] = Some(Exemplar { turn_id, seconds, at: Timestamp::now() });
+}
+
+/// Returns all exemplars as they are now.
+pub fn exemplars() -> Exemplars {
+    EXEMPLARS.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}

@@ -23,3 +23,4 @@ pub mod tls;
 pub mod trace_export;
 pub mod turn_json;
 pub mod usage;
+pub mod words;

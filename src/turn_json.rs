@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
+use crate::words;
+
 /// Word of a fixed set.
 type Word = Cow<'static, str>;
 
@@ -18,22 +20,24 @@ pub struct TurnJson {
     pub id: String,
     /// Id of its OpenTelemetry trace: the same number, without hyphens.
     pub trace_id: String,
-    /// `voice`, `text` or `chat`.
-    #[schema(value_type = String)]
+    /// Kind of its client.
+    #[schema(value_type = words::TurnKind)]
     pub kind: Word,
     /// Id of the device or session.
     pub client: String,
     /// When it began, RFC 3339.
     pub began: String,
-    /// `listening`, `thinking`, `speaking` or `ended`.
-    #[schema(value_type = String)]
+    /// What it is doing.
+    #[schema(value_type = words::TurnState)]
     pub state: Word,
-    /// `answered`, `interrupted`, `silent`, `failed` or `refused`, once it has ended.
-    #[schema(value_type = Option<String>)]
+    /// What became of it, once it has ended.
+    #[schema(value_type = Option<words::TurnOutcome>, required)]
     pub outcome: Option<Word>,
     /// What the person said, if that is kept.
+    #[schema(required)]
     pub heard: Option<String>,
     /// What was answered, if that is kept.
+    #[schema(required)]
     pub said: Option<String>,
     /// When what happened.
     #[serde(flatten)]
@@ -44,8 +48,10 @@ pub struct TurnJson {
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Timing {
     /// Version of its device's firmware, if that is known.
+    #[schema(required)]
     firmware: Option<String>,
     /// Time from the end of speech, or from the beginning of a text, to the first packet or words.
+    #[schema(required)]
     wait_ms: Option<f64>,
     /// Times of its stages.
     spans: Vec<Span>,
@@ -58,9 +64,11 @@ pub struct Timing {
 struct Span {
     #[schema(value_type = String)]
     name: Word,
+    #[schema(required)]
     detail: Option<String>,
     start_ms: f64,
     /// `null` while it lasts.
+    #[schema(required)]
     end_ms: Option<f64>,
 }
 

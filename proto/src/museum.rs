@@ -287,10 +287,13 @@ impl ParseRequest {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct Parsed {
     /// Id of the artifact, if the called function has such an argument.
+    #[schema(required)]
     pub artifact_id: Option<String>,
     /// Name of the artifact, if the called function has such an argument.
+    #[schema(required)]
     pub artifact_name: Option<String>,
     /// Function that the client must execute.
+    #[schema(required)]
     pub operation: Option<String>,
     /// Arguments of the function.
     #[schema(value_type = Object)]
@@ -298,6 +301,7 @@ pub struct Parsed {
     /// Search words, if the called function has such an argument.
     pub keywords: Vec<String>,
     /// Hint for people, if the called function has such an argument.
+    #[schema(required)]
     pub tips: Option<String>,
     /// Answer in words.
     pub response: String,
@@ -311,6 +315,7 @@ pub struct Envelope {
     /// `success`, or the failure, for people.
     pub msg: String,
     /// Result. Null after a failure.
+    #[schema(required)]
     pub data: Option<Parsed>,
 }
 
@@ -322,7 +327,7 @@ pub struct Refused {
     /// Failure, for people.
     pub msg: String,
     /// Always null.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<Object>, required)]
     pub data: Option<Value>,
     /// Copy of `msg`. For an expired session it contains 会话.
     pub detail: String,

@@ -7,8 +7,10 @@ use argon2::password_hash::{PasswordHasher as _, PasswordVerifier as _, SaltStri
 use argon2::{Argon2, PasswordHash};
 use hearken_base::Secret;
 use hearken_store::{AuditEntry, SettingsStore, StoreError, StoreErrorKind};
+use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::Semaphore;
+use utoipa::ToSchema;
 
 use crate::auth::same;
 
@@ -18,6 +20,18 @@ pub const HASH: &str = "admin.password_hash";
 const LENGTH: std::ops::RangeInclusive<usize> = 8..=128;
 /// Passwords that are hashed at a time: each takes 19 MiB of memory.
 const AT_ONCE: usize = 2;
+
+/// Where the administrator's password comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum PasswordState {
+    /// Nobody has chosen one: the admin token logs in.
+    None,
+    /// Somebody has chosen one.
+    Set,
+    /// `admin.password` of the configuration decides.
+    Configured,
+}
 
 /// What logs the administrator in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,12 +52,12 @@ impl Credential {
         }
     }
 
-    /// Returns the word on the wire.
-    pub fn name(&self) -> &'static str {
+    /// Returns where the password comes from.
+    pub fn state(&self) -> PasswordState {
         match self {
-            Self::Configured(_) => "configured",
-            Self::Chosen(_) => "set",
-            Self::Token(_) => "none",
+            Self::Configured(_) => PasswordState::Configured,
+            Self::Chosen(_) => PasswordState::Set,
+            Self::Token(_) => PasswordState::None,
         }
     }
 }

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use hearken_store::{AuditEntry, SettingsStore, StoreError};
 use jiff::Timestamp;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
+use utoipa::ToSchema;
 
 use super::keys::{CHANGEABLE, read, write};
 use crate::config::{Config, check};
@@ -45,7 +47,9 @@ pub enum ChangeError {
 }
 
 /// Origin of a setting's value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = SettingSource)]
 pub enum Source {
     /// An environment variable.
     Environment,
@@ -53,17 +57,6 @@ pub enum Source {
     RunTime,
     /// The file, or the default.
     Configuration,
-}
-
-impl Source {
-    /// Returns the word on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Environment => "environment",
-            Self::RunTime => "run_time",
-            Self::Configuration => "configuration",
-        }
-    }
 }
 
 type Changed = BTreeMap<String, Value>;

@@ -16,7 +16,6 @@ use hearken_base::Secret;
 use hearken_cluster::LocalLimit;
 use hearken_providers::CostTracker;
 use hearken_store::SettingsStore;
-use serde_json::{Map, Value, json};
 
 use super::models::Models;
 use crate::admin::password::Passwords;
@@ -24,7 +23,7 @@ use crate::admin::setup_code::SetupCode;
 use crate::admin::{AdminSessions, RuntimeSettings, SettingsUser};
 use crate::config::Config;
 use crate::history::History;
-use crate::http::{self, Admin};
+use crate::http::{self, Admin, Figures};
 use crate::museum::Museum;
 use crate::telemetry;
 
@@ -121,15 +120,12 @@ pub(super) fn build_admin(
 }
 
 /// Returns a function for the numbers of connections, and the cost of the models by frontend.
-fn figures(
-    changing: &Changing,
-    costs: &CostTracker,
-) -> Arc<dyn Fn() -> Map<String, Value> + Send + Sync> {
+fn figures(changing: &Changing, costs: &CostTracker) -> Arc<dyn Fn() -> Figures + Send + Sync> {
     let (devices, slots) = (changing.devices.clone(), changing.text_slots.clone());
     let costs = costs.clone();
-    Arc::new(move || {
-        let counted = [("devices", devices.connected().len()), ("text_clients", slots.in_use())];
-        let counted = counted.into_iter().map(|(name, count)| (name.to_owned(), count.into()));
-        counted.chain([("llm".to_owned(), json!(costs.figures()))]).collect()
+    Arc::new(move || Figures {
+        devices: devices.connected().len(),
+        text_clients: slots.in_use(),
+        llm: costs.figures(),
     })
 }

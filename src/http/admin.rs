@@ -9,27 +9,39 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_cluster::{LocalLimit, RateLimit as _};
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::SessionId;
+use hearken_providers::LlmFigures;
 use hearken_store::{AuditEntry, MuseumSession, SettingsStore};
 use jiff::Timestamp;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use super::extract::{AdminSession, JsonBody};
 use super::fault::{Answer, Faults, Refusal, refusal, store_failed};
+use super::middleware::traffic::TrafficShown;
 use super::middleware::{address_of, middleware_state, too_often};
 use super::params;
 use super::request_identity::{bearer, json as json_body};
 use crate::admin::rights::least;
 use crate::admin::sessions::LoggedIn;
 use crate::admin::setup_code::SetupCode;
-use crate::admin::{AdminSessions, ChangeError, LoginError, RuntimeSettings, TokenPair};
+use crate::admin::{AdminSessions, ChangeError, LoginError, RuntimeSettings, Source, TokenPair};
 use crate::museum::Museum;
 
 /// Default page size.
 const PAGE: u32 = 50;
 /// Largest page size.
 const MAX_PAGE: u32 = 500;
+
+/// Numbers of connections, and the models' cost.
+pub struct Figures {
+    /// Connected devices.
+    pub devices: usize,
+    /// Connected text clients.
+    pub text_clients: usize,
+    /// Use of the language models, by frontend.
+    pub llm: BTreeMap<&'static str, LlmFigures>,
+}
 
 /// State of the administrator's routes.
 pub struct Admin {
@@ -43,8 +55,8 @@ pub struct Admin {
     pub store: Arc<dyn SettingsStore>,
     /// Museum clients.
     pub museum: Arc<Museum>,
-    /// Further figures, such as numbers of connections and the model's cost.
-    pub figures: Arc<dyn Fn() -> Map<String, Value> + Send + Sync>,
+    /// Numbers of connections, and the models' cost.
+    pub figures: Arc<dyn Fn() -> Figures + Send + Sync>,
     /// Rate limit of log-in attempts, by address.
     pub attempts: LocalLimit,
 }
@@ -85,14 +97,14 @@ impl Admin {
 
     /// Renders every changeable setting by section, with the origin of each value.
     fn shown(&self) -> HttpResponse {
-        let (mut settings, mut sources) = (Map::new(), Map::new());
+        let mut settings: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
+        let mut sources = BTreeMap::new();
         for (key, value, source) in self.settings.shown() {
             let (section, field) = key.split_once('.').unwrap_or(("", key));
-            let section = settings.entry(section).or_insert_with(|| json!({}));
-            section[field] = value;
-            sources.insert(key.to_owned(), source.as_str().into());
+            settings.entry(section).or_default().insert(field, value);
+            sources.insert(key, source);
         }
-        HttpResponse::Ok().json(json!({"settings": settings, "sources": sources}))
+        HttpResponse::Ok().json(SettingsShown { settings, sources })
     }
 }
 
@@ -165,22 +177,39 @@ pub(super) async fn log_out(
     Ok(HttpResponse::NoContent().finish())
 }
 
+/// Settings that can change while the server runs.
+#[derive(Serialize, ToSchema)]
+struct SettingsShown {
+    /// Values by section and field.
+    #[schema(value_type = BTreeMap<String, BTreeMap<String, Value>>)]
+    settings: BTreeMap<&'static str, BTreeMap<&'static str, Value>>,
+    /// Origins of the values by name, as `llm.model`.
+    #[schema(value_type = BTreeMap<String, Source>)]
+    sources: BTreeMap<&'static str, Source>,
+}
+
+/// Settings to change, by section and field (`{"llm": {"model": "x"}}`) or by name (`{"llm.model": "x"}`); `null` goes back to
+/// the value of the configuration.
+#[derive(Deserialize, ToSchema)]
+pub(super) struct SettingsChange(Map<String, Value>);
+
 /// Returns the changeable settings (`GET /api/admin/config`).
 #[utoipa::path(get, path = "/api/admin/config", tag = "administrator",
-    responses((status = 200, body = Object), Faults))]
+    responses((status = 200, body = SettingsShown), Faults))]
 pub(super) async fn config(_: AdminSession, admin: web::Data<Admin>) -> HttpResponse {
     admin.shown()
 }
 
 /// Changes the given settings; the others stay (`PUT` and `PATCH /api/admin/config`).
-#[utoipa::path(put, path = "/api/admin/config", tag = "administrator", request_body = Object,
-    responses((status = 200, body = Object), Faults))]
+#[utoipa::path(method(put, patch), path = "/api/admin/config", tag = "administrator",
+    request_body = SettingsChange,
+    responses((status = 200, body = SettingsShown), Faults))]
 pub(super) async fn change(
     session: AdminSession,
-    body: JsonBody<Map<String, Value>>,
+    body: JsonBody<SettingsChange>,
     admin: web::Data<Admin>,
 ) -> Answer {
-    let wanted = flat(body.0)?;
+    let wanted = flat(body.0.0)?;
     if wanted.is_empty() {
         return Err(refusal(Fault::BadRequest, "name at least one setting"));
     }
@@ -223,11 +252,61 @@ fn limit(request: &HttpRequest) -> Result<u32, Refusal> {
     Ok(limit.unwrap_or(PAGE))
 }
 
+/// Session of a museum client, without its dialogue.
+#[derive(Serialize, ToSchema)]
+struct MuseumSessionShown {
+    /// Data that the client sent about itself.
+    #[schema(value_type = Object)]
+    client_metadata: Value,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+    #[schema(value_type = String, format = DateTime)]
+    expires_at: Timestamp,
+    /// Number of the client's functions.
+    functions: usize,
+    id: String,
+    /// Always `museum`.
+    kind: &'static str,
+    #[schema(value_type = String, format = DateTime)]
+    last_used_at: Timestamp,
+    /// Number of messages of its dialogue.
+    messages: usize,
+    /// Number of its uses.
+    requests: i64,
+}
+
+impl From<MuseumSession> for MuseumSessionShown {
+    fn from(session: MuseumSession) -> Self {
+        Self {
+            client_metadata: session.metadata,
+            created_at: session.created_at,
+            expires_at: session.expires_at,
+            functions: session.functions.len(),
+            id: session.id.as_str().to_owned(),
+            kind: "museum",
+            last_used_at: session.last_used_at,
+            messages: session.history.len(),
+            requests: session.requests,
+        }
+    }
+}
+
+/// Page of sessions of museum clients.
+#[derive(Serialize, ToSchema)]
+struct MuseumSessions {
+    limit: u32,
+    offset: u32,
+    /// The most recently used first.
+    sessions: Vec<MuseumSessionShown>,
+    /// Number of all sessions.
+    total: u64,
+}
+
 /// Lists sessions of museum clients, the most recently used first (`GET
 /// /api/admin/sessions?offset=&limit=`).
 #[utoipa::path(get, path = "/api/admin/sessions", tag = "administrator",
     params(("offset" = Option<u32>, Query,), ("limit" = Option<u32>, Query, minimum = 1, maximum = 500)),
-    responses((status = 200, body = Object), Faults))]
+    responses((status = 200, body = MuseumSessions), Faults))]
 pub(super) async fn sessions(
     _: AdminSession,
     request: HttpRequest,
@@ -237,25 +316,8 @@ pub(super) async fn sessions(
     let (offset, limit) = (offset.unwrap_or(0), limit(&request)?);
     let listed = admin.museum.sessions(offset, limit).await;
     let (sessions, total) = listed.map_err(|error| store_failed(&error))?;
-    let sessions: Vec<Value> = sessions.iter().map(session).collect();
-    Ok(HttpResponse::Ok().json(json!({
-        "sessions": sessions, "total": total, "offset": offset, "limit": limit,
-    })))
-}
-
-/// Renders a session without its dialogue.
-fn session(session: &MuseumSession) -> Value {
-    json!({
-        "id": session.id.as_str(),
-        "kind": "museum",
-        "client_metadata": session.metadata,
-        "functions": session.functions.len(),
-        "messages": session.history.len(),
-        "requests": session.requests,
-        "created_at": session.created_at,
-        "last_used_at": session.last_used_at,
-        "expires_at": session.expires_at,
-    })
+    let sessions = sessions.into_iter().map(MuseumSessionShown::from).collect();
+    Ok(HttpResponse::Ok().json(MuseumSessions { limit, offset, sessions, total }))
 }
 
 /// Ends a session (`DELETE /api/admin/sessions/{id}`).
@@ -283,29 +345,78 @@ pub(super) async fn end_session(
     Ok(HttpResponse::NoContent().finish())
 }
 
+/// Statistics of the server.
+#[derive(Serialize, ToSchema)]
+struct AdminMetrics {
+    /// Connected devices.
+    devices: usize,
+    /// Requests, where they are counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    http: Option<TrafficShown>,
+    /// Use of the language models, by frontend.
+    #[schema(value_type = BTreeMap<String, LlmFigures>)]
+    llm: BTreeMap<&'static str, LlmFigures>,
+    /// Sessions of museum clients.
+    museum_sessions: u64,
+    /// Connected text clients.
+    text_clients: usize,
+}
+
 /// Returns statistics: sessions, requests by route and outcome, durations, errors, and other
 /// counters (`GET /api/admin/metrics`).
 #[utoipa::path(get, path = "/api/admin/metrics", tag = "administrator",
-    responses((status = 200, body = Object), Faults))]
+    responses((status = 200, body = AdminMetrics), Faults))]
 pub(super) async fn metrics(
     _: AdminSession,
     request: HttpRequest,
     admin: web::Data<Admin>,
 ) -> Answer {
-    let mut told = (admin.figures)();
-    let (_, museum) = admin.museum.sessions(0, 1).await.map_err(|error| store_failed(&error))?;
-    told.insert("museum_sessions".into(), museum.into());
-    if let Some(state) = middleware_state(&request) {
-        told.insert("http".into(), state.traffic().shown());
-    }
+    let Figures { devices, text_clients, llm } = (admin.figures)();
+    let listed = admin.museum.sessions(0, 1).await;
+    let (_, museum_sessions) = listed.map_err(|error| store_failed(&error))?;
+    let http = middleware_state(&request).map(|state| state.traffic().shown());
+    let told = AdminMetrics { devices, http, llm, museum_sessions, text_clients };
     Ok(HttpResponse::Ok().json(told))
+}
+
+/// Entry of the audit log.
+#[derive(Serialize, ToSchema)]
+struct AuditShown {
+    #[schema(value_type = String, format = DateTime)]
+    at: Timestamp,
+    /// Details, such as old and new values; contains no secrets.
+    #[schema(value_type = Object)]
+    details: Value,
+    /// Number of the entry, in order of time.
+    number: i64,
+    /// Name of the action.
+    what: String,
+    /// Author of the action.
+    who: String,
+}
+
+impl From<AuditEntry> for AuditShown {
+    fn from(AuditEntry { number, at, who, what, details }: AuditEntry) -> Self {
+        Self { at, details, number, what, who }
+    }
+}
+
+/// Part of the audit log.
+#[derive(Serialize, ToSchema)]
+struct AuditPage {
+    /// The latest first.
+    entries: Vec<AuditShown>,
+    /// Value of `before` for the next page; `null` if there is none.
+    #[schema(required)]
+    next: Option<i64>,
 }
 
 /// Lists the audit log: changes and their authors, the latest first (`GET
 /// /api/admin/audit?before=&limit=`).
 #[utoipa::path(get, path = "/api/admin/audit", tag = "administrator",
     params(("before" = Option<i64>, Query,), ("limit" = Option<u32>, Query, minimum = 1, maximum = 500)),
-    responses((status = 200, body = Object), Faults))]
+    responses((status = 200, body = AuditPage), Faults))]
 pub(super) async fn audit(
     _: AdminSession,
     request: HttpRequest,
@@ -316,11 +427,6 @@ pub(super) async fn audit(
     let entries = admin.store.audit(before, limit).await.map_err(|e| store_failed(&e))?;
     let full = u32::try_from(entries.len()).unwrap_or(u32::MAX) == limit;
     let next = entries.last().map(|entry| entry.number).filter(|_| full);
-    let entries: Vec<Value> = entries.iter().map(to_json).collect();
-    Ok(HttpResponse::Ok().json(json!({"entries": entries, "next": next})))
-}
-
-fn to_json(entry: &AuditEntry) -> Value {
-    let AuditEntry { number, at, who, what, details } = entry;
-    json!({"number": number, "at": at, "who": who, "what": what, "details": details})
+    let entries = entries.into_iter().map(AuditShown::from).collect();
+    Ok(HttpResponse::Ok().json(AuditPage { entries, next }))
 }

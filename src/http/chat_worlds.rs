@@ -24,9 +24,9 @@ async fn world(chats: &Chats, id: &SessionId) -> Result<Map<String, Value>, Refu
     chats.service.state(id).await.map_err(|e| failed(&e))
 }
 
-/// Returns a session's world, as stored at the state server.
+/// Returns a session's world, as stored at the state server, which decides its fields.
 #[utoipa::path(get, path = "/api/sessions/{id}/state", tag = "chat sessions", params(("id" = String, Path,)),
-    responses((status = 200, body = Object), Faults))]
+    responses((status = 200, body = Object, description = "any object of the state server"), Faults))]
 pub(super) async fn state(session: OwnSession, chats: web::Data<Chats>) -> Answer {
     Ok(HttpResponse::Ok().json(world(&chats, &session.id).await?))
 }
@@ -42,9 +42,9 @@ pub(super) async fn characters(session: OwnSession, chats: web::Data<Chats>) -> 
     Ok(HttpResponse::Ok().json(CharactersBody { characters }))
 }
 
-/// Returns the fight in a session's world; `active` is false if there is none.
+/// Returns the fight in a session's world, with the fields that the state server gave it; `active` is false if there is none.
 #[utoipa::path(get, path = "/api/sessions/{id}/combat", tag = "chat sessions", params(("id" = String, Path,)),
-    responses((status = 200, body = Object), Faults))]
+    responses((status = 200, body = Object, description = "any object of the state server"), Faults))]
 pub(super) async fn combat(session: OwnSession, chats: web::Data<Chats>) -> Answer {
     let combat = world(&chats, &session.id).await?.remove("combat").filter(Value::is_object);
     Ok(HttpResponse::Ok().json(combat.unwrap_or_else(|| json!({ "active": false }))))

@@ -7,6 +7,7 @@ use actix_web::{HttpResponse, web};
 use hearken_actors::actors::messages::DeviceOrder;
 use hearken_actors::device_registry::{DeviceRegistry, Unreachable};
 use hearken_cluster::{Cluster, OrderHandler};
+use hearken_proto::chat::Done;
 use hearken_proto::device::{Downlink, Emotion, SystemCommand};
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::DeviceId;
@@ -14,6 +15,7 @@ use hearken_proto::json;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use utoipa::ToSchema;
 
 use super::devices::{id_of, no_such_device, text_of};
 use super::extract::Operator;
@@ -29,8 +31,8 @@ const MAX_SAY_CHARS: usize = 2_000;
 /// Sends an order to a connected device: show, say or do something (`POST
 /// /api/devices/{id}/{order}`).
 #[utoipa::path(post, path = "/api/devices/{id}/{order}", tag = "devices", params(("id" = String, Path,), ("order" = String, Path, description = "alert, say, reboot, custom or close")),
-    request_body = Option<Object>,
-    responses((status = 202), Faults))]
+    request_body = Option<OrderFields>,
+    responses((status = 202, body = Done), Faults))]
 pub(super) async fn order(
     _: Operator,
     path: web::Path<(String, String)>,
@@ -42,7 +44,7 @@ pub(super) async fn order(
     let id = id_of(&path.0);
     let wanted = Wanted::read(&path.1, payload).await?;
     match passed_on(&cluster, &device_endpoint, &id, wanted).await? {
-        Ok(()) => Ok(HttpResponse::Accepted().json(json!({"message": "passed on"}))),
+        Ok(()) => Ok(HttpResponse::Accepted().json(Done { message: "passed on".into() })),
         Err(Unreachable::Busy) => {
             Err(refusal(Fault::Busy, "the device has too many orders waiting"))
         }
@@ -117,26 +119,44 @@ async fn away(access: &AccessControl, id: &DeviceId) -> Refusal {
     }
 }
 
+/// Parameters of an order; `reboot` and `close` have none.
+#[derive(Deserialize, ToSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "describes the body for OpenAPI; it is read by the name of the order")]
+enum OrderFields {
+    Alert(Alert),
+    Say(Say),
+    Custom(Custom),
+}
+
 /// Parameters of `alert`; firmware ignores an alert that lacks any of the three.
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = AlertOrder)]
 struct Alert {
+    /// Title, 1 to 500 characters.
     status: String,
+    /// Text, 1 to 500 characters.
     message: String,
+    /// Face; `neutral` if left out.
     #[serde(default)]
+    #[schema(value_type = Option<Emotion>)]
     emotion: Option<String>,
 }
 
 /// Parameters of `say`.
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = SayOrder)]
 struct Say {
+    /// Words to speak, 1 to 2,000 characters.
     text: String,
 }
 
 /// Parameter of `custom`; firmware accepts an object only.
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = CustomOrder)]
 struct Custom {
     payload: Map<String, Value>,
 }

@@ -12,6 +12,7 @@ use super::devices::{id_of, no_such_device};
 use super::extract::{JsonBody, Operator};
 use super::fault::{Answer, Faults, Refusal, refusal, store_failed};
 use super::request_identity::tidy;
+use super::tool_bodies::{DeviceToolsShown, SessionToolsShown};
 use super::tools_api::ToolsApi;
 
 /// Path of a device's tools.
@@ -25,7 +26,7 @@ const MAX_NAME_CHARS: usize = 64;
 
 /// Returns the tools of a device (`GET /api/devices/{id}/tools`).
 #[utoipa::path(get, path = "/api/devices/{id}/tools", tag = "devices", params(("id" = String, Path,)),
-    responses((status = 200, body = Object), Faults))]
+    responses((status = 200, body = DeviceToolsShown), Faults))]
 pub(super) async fn get(
     _: Operator,
     id: web::Path<String>,
@@ -34,7 +35,7 @@ pub(super) async fn get(
 ) -> Answer {
     let device = access.store.device(&id_of(&id)).await.map_err(|e| store_failed(&e))?;
     let device = device.ok_or_else(no_such_device)?;
-    Ok(HttpResponse::Ok().json(api.registry.tools_of(&device)))
+    Ok(HttpResponse::Ok().json(DeviceToolsShown::from(api.registry.tools_of(&device))))
 }
 
 /// Body of the `PUT` requests.
@@ -64,7 +65,7 @@ impl Off {
 /// `{"off": [..]}`, the names of the sources); `endpoint` stands for all tool clients.
 #[utoipa::path(put, path = "/api/devices/{id}/tools", tag = "devices", params(("id" = String, Path,)),
     request_body = Off,
-    responses((status = 200, body = Object), Faults))]
+    responses((status = 200, body = DeviceToolsShown), Faults))]
 pub(super) async fn put(
     _: Operator,
     id: web::Path<String>,
@@ -74,7 +75,7 @@ pub(super) async fn put(
     let off = off.0.checked()?;
     let device = api.registry.set_off(&id_of(&id), &off).await;
     let device = device.map_err(|e| store_failed(&e))?.ok_or_else(no_such_device)?;
-    Ok(HttpResponse::Ok().json(api.registry.tools_of(&device)))
+    Ok(HttpResponse::Ok().json(DeviceToolsShown::from(api.registry.tools_of(&device))))
 }
 
 fn no_such_session() -> Refusal {
@@ -84,21 +85,22 @@ fn no_such_session() -> Refusal {
 /// Returns the tools of a session, by the `session_id` of the hello (`GET
 /// /api/sessions/{id}/tools`).
 #[utoipa::path(get, path = "/api/sessions/{id}/tools", tag = "devices", params(("id" = String, Path,)),
-    responses((status = 200, body = Object), Faults))]
+    responses((status = 200, body = SessionToolsShown), Faults))]
 pub(super) async fn get_session(
     _: Operator,
     id: web::Path<String>,
     api: web::Data<ToolsApi>,
 ) -> Answer {
     let tools = api.registry.tools_of_session(&session_of(&id));
-    Ok(HttpResponse::Ok().json(tools.ok_or_else(no_such_session)?))
+    let tools = tools.ok_or_else(no_such_session)?;
+    Ok(HttpResponse::Ok().json(SessionToolsShown::from(tools)))
 }
 
 /// Switches sources off for the session, from its next turn on and until it ends, in place of those
 /// of its device (`PUT /api/sessions/{id}/tools` with `{"off": [..]}`, the names of the sources).
 #[utoipa::path(put, path = "/api/sessions/{id}/tools", tag = "devices", params(("id" = String, Path,)),
     request_body = Off,
-    responses((status = 200, body = Object), Faults))]
+    responses((status = 200, body = SessionToolsShown), Faults))]
 pub(super) async fn put_session(
     _: Operator,
     id: web::Path<String>,
@@ -107,5 +109,6 @@ pub(super) async fn put_session(
 ) -> Answer {
     let off = off.0.checked()?;
     let tools = api.registry.set_session_off(&session_of(&id), off);
-    Ok(HttpResponse::Ok().json(tools.ok_or_else(no_such_session)?))
+    let tools = tools.ok_or_else(no_such_session)?;
+    Ok(HttpResponse::Ok().json(SessionToolsShown::from(tools)))
 }

@@ -17,7 +17,7 @@ use hearken_store::{Device, HistoryPart};
 use hearken_tool_sources::{DEFAULT_AGENT, MAX_AGENT_BYTES};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::extract::{JsonBody, Operator};
@@ -65,8 +65,8 @@ impl Guesses {
 }
 
 /// Device as shown to users.
-#[derive(Serialize)]
-struct Shown {
+#[derive(Serialize, ToSchema)]
+struct DeviceShown {
     device_id: String,
     name: String,
     board: String,
@@ -74,19 +74,23 @@ struct Shown {
     serial_number: String,
     firmware_version: String,
     /// Time in RFC 3339; null for a device that connected without ever asking for its settings.
+    #[schema(required)]
     first_seen: Option<String>,
+    #[schema(required)]
     last_seen: Option<String>,
     bound: bool,
     agent: String,
     system_prompt: String,
     /// Id of its role; null for none.
+    #[schema(required)]
     role: Option<String>,
     connected: bool,
     /// Session id of the connection, if there is one.
+    #[schema(required)]
     session_id: Option<String>,
 }
 
-impl Shown {
+impl DeviceShown {
     fn stored(device: Device, connected: Option<&SessionId>) -> Self {
         Self {
             device_id: device.device_id.as_str().to_owned(),
@@ -137,6 +141,16 @@ impl Shown {
     }
 }
 
+/// Page of devices.
+#[derive(Serialize, ToSchema)]
+struct DevicesShown {
+    /// In the order of their ids.
+    devices: Vec<DeviceShown>,
+    /// Value of `after` for the next page; null if there is none.
+    #[schema(required)]
+    next: Option<String>,
+}
+
 /// Returns the devices that are connected to any instance and may talk, with their sessions.
 /// Excludes connections that only play a code, which have other ids.
 async fn connected(
@@ -159,7 +173,7 @@ pub(super) fn id_of(path: &str) -> DeviceId {
 
 /// Lists devices in the order of their ids (`GET /api/devices?limit=&after=`).
 #[utoipa::path(get, path = "/api/devices", tag = "devices", params(("after" = Option<String>, Query,), ("limit" = Option<u32>, Query,)),
-    responses((status = 200, body = Object), Faults))]
+    responses((status = 200, body = DevicesShown), Faults))]
 pub(super) async fn list(
     operator: Operator,
     request: HttpRequest,
@@ -173,28 +187,30 @@ pub(super) async fn list(
     let after = query(&request, "after").unwrap_or_default().to_lowercase();
     let page = access.store.devices(&after, limit).await.map_err(|e| store_failed(&e))?;
     let mut here = connected(&cluster, device_endpoint.pipeline.device_registry()).await;
-    let mut shown: Vec<Shown> = Vec::new();
+    let mut shown: Vec<DeviceShown> = Vec::new();
     for device in page.devices {
         let connected = here.remove(device.device_id.as_str());
-        shown.push(Shown::stored(device, connected.as_ref()));
+        shown.push(DeviceShown::stored(device, connected.as_ref()));
     }
     // Devices that only the registry has are added, within the range of this page.
     let last = shown.last().map(|d| d.device_id.clone()).filter(|_| page.more);
     let within = |id: &str| id > after.as_str() && last.as_deref().is_none_or(|last| id < last);
     let strangers = here.iter().filter(|(id, _)| within(id));
-    shown.extend(strangers.map(|(id, session)| Shown::stranger(id, session)).collect::<Vec<_>>());
+    shown.extend(
+        strangers.map(|(id, session)| DeviceShown::stranger(id, session)).collect::<Vec<_>>(),
+    );
     shown.sort_by(|a, b| a.device_id.cmp(&b.device_id));
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let more = page.more || shown.len() > limit;
     shown.truncate(limit);
     let next = shown.last().map(|d| d.device_id.clone()).filter(|_| more);
-    let shown: Vec<_> = shown.into_iter().map(|device| device.to(&operator)).collect();
-    Ok(HttpResponse::Ok().json(json!({"devices": shown, "next": next})))
+    let devices = shown.into_iter().map(|device| device.to(&operator)).collect();
+    Ok(HttpResponse::Ok().json(DevicesShown { devices, next }))
 }
 
 /// Returns a device (`GET /api/devices/{id}`).
 #[utoipa::path(get, path = "/api/devices/{id}", tag = "devices", params(("id" = String, Path,)),
-    responses((status = 200, body = Object), Faults))]
+    responses((status = 200, body = DeviceShown), Faults))]
 pub(super) async fn get(
     operator: Operator,
     id: web::Path<String>,
@@ -207,8 +223,8 @@ pub(super) async fn get(
     let here =
         connected(&cluster, device_endpoint.pipeline.device_registry()).await.remove(id.as_str());
     let shown = match (device, here) {
-        (Some(device), here) => Shown::stored(device, here.as_ref()),
-        (None, Some(here)) => Shown::stranger(id.as_str(), &here),
+        (Some(device), here) => DeviceShown::stored(device, here.as_ref()),
+        (None, Some(here)) => DeviceShown::stranger(id.as_str(), &here),
         (None, None) => return Err(no_such_device()),
     };
     Ok(HttpResponse::Ok().json(shown.to(&operator)))
@@ -225,7 +241,7 @@ pub(super) struct Bind {
 /// Binds the device that waits with this code (`POST /api/devices/bind`).
 #[utoipa::path(post, path = "/api/devices/bind", tag = "devices",
     request_body = Bind,
-    responses((status = 200, body = Object), Faults))]
+    responses((status = 200, body = DeviceShown), Faults))]
 pub(super) async fn bind(
     _: Operator,
     asked: JsonBody<Bind>,
@@ -246,7 +262,7 @@ pub(super) async fn bind(
     tracing::info!(device = %device.device_id, "bound a device");
     // A connection under this id belongs to the client that had it before.
     disconnect(&cluster, &device_endpoint, &device.device_id).await?;
-    Ok(HttpResponse::Ok().json(Shown::stored(device, None)))
+    Ok(HttpResponse::Ok().json(DeviceShown::stored(device, None)))
 }
 
 fn name_of(text: &str) -> Result<String, Refusal> {
@@ -271,7 +287,7 @@ struct Change {
     /// Instructions to the model; an empty text or null removes them.
     system_prompt: Option<String>,
     /// Id of its role; null for none.
-    #[serde(skip)]
+    #[schema(value_type = Option<String>)]
     role: Option<Value>,
 }
 
@@ -291,7 +307,7 @@ impl Change {
 /// model, or its role (`PATCH /api/devices/{id}`).
 #[utoipa::path(patch, path = "/api/devices/{id}", tag = "devices", params(("id" = String, Path,)),
     request_body = Change,
-    responses((status = 200, body = Object), Faults))]
+    responses((status = 200, body = DeviceShown), Faults))]
 pub(super) async fn change(
     _: Operator,
     id: web::Path<String>,
@@ -330,7 +346,7 @@ pub(super) async fn change(
     let device = device.map_err(|e| store_failed(&e))?.ok_or_else(no_such_device)?;
     let mut here = connected(&cluster, device_endpoint.pipeline.device_registry()).await;
     let here = here.remove(device.device_id.as_str());
-    Ok(HttpResponse::Ok().json(Shown::stored(device, here.as_ref())))
+    Ok(HttpResponse::Ok().json(DeviceShown::stored(device, here.as_ref())))
 }
 
 /// Validates the name of an agent; a token must be able to contain it.

@@ -1,5 +1,6 @@
 //! Health check of the server and its engines, readiness with each dependency, and the metrics.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -11,16 +12,18 @@ use hearken_actors::actors::pipeline::Ports;
 use hearken_actors::metrics::exemplars::exemplars;
 use hearken_actors::ports::{Asr, Llm, ServiceState, StateServer, Tts};
 use hearken_cluster::{Cluster, RedisState};
-use hearken_engines::supervise::EngineStates;
+use hearken_engines::supervise::{EngineReport, EngineState, EngineStates};
 use hearken_store::DeviceStore;
 use metrics_exporter_prometheus::PrometheusHandle;
-use serde_json::{Map, json};
+use serde::Serialize;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
+use utoipa::ToSchema;
 
 use super::extract::Near;
 use crate::telemetry::open_metrics;
+use crate::words;
 
 /// The content type of Prometheus's text format.
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -31,6 +34,79 @@ const OPEN_METRICS_TYPE: &str = "application/openmetrics-text";
 const STORE_WITHIN: Duration = Duration::from_secs(2);
 /// Time for which the store's state is reported without asking again: anybody may ask for it.
 const STORE_KEPT: Duration = Duration::from_secs(1);
+
+/// Engine that the server runs.
+#[derive(Serialize, ToSchema)]
+struct EngineShown {
+    /// Its process id.
+    #[schema(required)]
+    pid: Option<u32>,
+    /// Number of restarts.
+    restarts: u32,
+    #[schema(value_type = words::EngineState)]
+    state: EngineState,
+}
+
+impl From<EngineReport> for EngineShown {
+    fn from(EngineReport { state, pid, restarts }: EngineReport) -> Self {
+        Self { pid, restarts, state }
+    }
+}
+
+/// What keeps the server from serving.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unready {
+    Starting,
+    Stopping,
+}
+
+/// Whether everything is ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+enum HealthStatus {
+    Ok,
+    Starting,
+    Stopping,
+}
+
+/// Health of the server and its engines.
+#[derive(Serialize, ToSchema)]
+struct Healthy {
+    /// Engines by their names.
+    #[schema(value_type = BTreeMap<String, EngineShown>)]
+    engines: BTreeMap<&'static str, EngineShown>,
+    /// State of the connection, if a Redis is configured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<words::RedisState>, nullable = false)]
+    redis: Option<RedisState>,
+    status: HealthStatus,
+    /// Version of the server.
+    version: &'static str,
+}
+
+/// Whether the server serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+enum ReadyStatus {
+    Ready,
+    Degraded,
+    Down,
+    Starting,
+    Stopping,
+}
+
+/// Readiness of the server, and what it depends on.
+#[derive(Serialize, ToSchema)]
+struct Ready {
+    /// States by the names of services.
+    #[schema(value_type = BTreeMap<String, words::ServiceState>)]
+    dependencies: BTreeMap<&'static str, ServiceState>,
+    /// Engines by their names, if the server runs any.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(value_type = BTreeMap<String, EngineShown>)]
+    engines: BTreeMap<&'static str, EngineShown>,
+    status: ReadyStatus,
+}
 
 /// What the server depends on besides its engines and Redis.
 #[derive(Clone)]
@@ -94,17 +170,22 @@ impl Health {
     }
 
     /// Returns what keeps the server from serving, if anything does.
-    fn unready(&self) -> Option<&'static str> {
+    fn unready(&self) -> Option<Unready> {
         let is_warm = self.dependencies.is_warm.load(Ordering::Relaxed);
         match (self.process.is_cancelled(), self.engines.all_ready() && is_warm) {
-            (true, _) => Some("stopping"),
-            (false, false) => Some("starting"),
+            (true, _) => Some(Unready::Stopping),
+            (false, false) => Some(Unready::Starting),
             (false, true) => None,
         }
     }
 
+    /// Returns a report on each engine.
+    fn engines(&self) -> BTreeMap<&'static str, EngineShown> {
+        self.engines.snapshot().into_iter().map(|(name, report)| (name, report.into())).collect()
+    }
+
     /// Returns the state of each dependency.
-    async fn states(&self) -> Map<String, serde_json::Value> {
+    async fn states(&self) -> BTreeMap<&'static str, ServiceState> {
         let Dependencies { store, asr, llm, tts, state_server, .. } = &self.dependencies;
         let redis = self.cluster.redis_state().map(|state| match state {
             RedisState::Ok => ServiceState::Ready,
@@ -118,8 +199,7 @@ impl Health {
             ("tts", Some(tts.state())),
             ("state_server", state_server.as_ref().map(|server| server.service_state())),
         ];
-        let known = states.into_iter().filter_map(|(name, state)| Some((name, state?)));
-        known.map(|(name, state)| (name.to_owned(), json!(state))).collect()
+        states.into_iter().filter_map(|(name, state)| Some((name, state?))).collect()
     }
 }
 
@@ -166,18 +246,20 @@ impl StoreCheck {
 /// is not ready, 503 and `"stopping"` at shutdown. Always includes each engine's state, the
 /// server's version, and, if a Redis is configured, the state of its connection.
 #[utoipa::path(get, path = "/healthz", tag = "server",
-    responses((status = 200, body = Object), (status = 503, body = Object)))]
+    responses((status = 200, body = Healthy), (status = 503, body = Healthy)))]
 pub(super) async fn healthz(health: web::Data<Health>) -> HttpResponse {
     let unready = health.unready();
-    let mut body = json!({
-        "status": unready.unwrap_or("ok"),
-        "version": env!("CARGO_PKG_VERSION"),
-        "engines": health.engines.snapshot(),
-    });
-    if let Some(standing) = health.cluster.redis_state() {
-        body["redis"] = json!(standing);
-    }
-    answer(unready.is_none()).json(body)
+    let status = match unready {
+        Some(Unready::Starting) => HealthStatus::Starting,
+        Some(Unready::Stopping) => HealthStatus::Stopping,
+        None => HealthStatus::Ok,
+    };
+    answer(unready.is_none()).json(Healthy {
+        engines: health.engines(),
+        redis: health.cluster.redis_state(),
+        status,
+        version: env!("CARGO_PKG_VERSION"),
+    })
 }
 
 /// Returns the state of each dependency (`store`, `redis` if one is configured, `asr`, `llm`,
@@ -187,23 +269,20 @@ pub(super) async fn healthz(health: web::Data<Health>) -> HttpResponse {
 /// server goes on, with 200 and `"degraded"`. If the server runs engines, includes the state of
 /// each.
 #[utoipa::path(get, path = "/readyz", tag = "server",
-    responses((status = 200, body = Object), (status = 503, body = Object)))]
+    responses((status = 200, body = Ready), (status = 503, body = Ready)))]
 pub(super) async fn readyz(health: web::Data<Health>) -> HttpResponse {
-    let states = health.states().await;
-    let [ready, down] = [ServiceState::Ready, ServiceState::Down].map(|state| json!(state));
+    let dependencies = health.states().await;
     let status = match health.unready() {
-        Some(unready) => unready,
-        None if states["store"] == down => "down",
-        None if states.values().any(|state| *state != ready) => "degraded",
-        None => "ready",
+        Some(Unready::Starting) => ReadyStatus::Starting,
+        Some(Unready::Stopping) => ReadyStatus::Stopping,
+        None if dependencies.get("store") == Some(&ServiceState::Down) => ReadyStatus::Down,
+        None if dependencies.values().any(|state| *state != ServiceState::Ready) => {
+            ReadyStatus::Degraded
+        }
+        None => ReadyStatus::Ready,
     };
-    let serves = matches!(status, "ready" | "degraded");
-    let mut body = json!({"status": status, "dependencies": states});
-    let engines = health.engines.snapshot();
-    if !engines.is_empty() {
-        body["engines"] = json!(engines);
-    }
-    answer(serves).json(body)
+    let serves = matches!(status, ReadyStatus::Ready | ReadyStatus::Degraded);
+    answer(serves).json(Ready { dependencies, engines: health.engines(), status })
 }
 
 fn answer(ready: bool) -> HttpResponseBuilder {

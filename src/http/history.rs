@@ -6,6 +6,7 @@ use bytes::Bytes;
 use futures_util::stream::unfold;
 use hearken_actors::role::RoleSettings;
 use hearken_actors::settings::ms::in_ms;
+use hearken_actors::turn_trace::Keep;
 use hearken_proto::fault::Fault;
 use hearken_store::{HistoryFilter, HistoryPart, Side, SoundPlace, StoredTurn};
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,7 @@ use super::params::{number, text};
 use crate::history::trial::{TrialAnswer, TrialError, Trials};
 use crate::history::{History, sound};
 use crate::turn_json::{self, TurnJson};
+use crate::words;
 
 /// Path of one turn.
 pub(super) const ONE: &str = "/api/history/{id}";
@@ -45,8 +47,10 @@ pub(super) struct KeptTurn {
 #[derive(Serialize, ToSchema)]
 struct Sounds {
     /// What the person said.
+    #[schema(required)]
     heard: Option<SoundShown>,
     /// What was answered.
+    #[schema(required)]
     said: Option<SoundShown>,
 }
 
@@ -64,14 +68,24 @@ struct HistoryPage {
     /// Newest first.
     turns: Vec<KeptTurn>,
     /// Value of `before` for the next page; `null` if there is none.
+    #[schema(required)]
     next: Option<i64>,
+}
+
+/// Exported part of the history.
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "describes the body for OpenAPI; it is written turn by turn")]
+struct HistoryExport {
+    /// Newest first.
+    turns: Vec<KeptTurn>,
 }
 
 /// What is kept in all.
 #[derive(Serialize, ToSchema)]
 struct HistoryShown {
-    /// How much is kept of turns that end from now on: `off`, `text` or `audio`.
-    keep: &'static str,
+    /// How much is kept of turns that end from now on.
+    #[schema(value_type = words::Keep)]
+    keep: Keep,
     /// Days after which a turn is deleted; 0 for never.
     retention_days: u32,
     /// Number of turns.
@@ -79,6 +93,7 @@ struct HistoryShown {
     /// Size of their sound.
     audio_bytes: u64,
     /// When the oldest began, RFC 3339.
+    #[schema(required)]
     oldest: Option<String>,
     /// Clients, those with the latest turn first; at most 200.
     clients: Vec<ClientShown>,
@@ -88,6 +103,7 @@ struct HistoryShown {
 #[derive(Serialize, ToSchema)]
 struct ClientShown {
     client: String,
+    #[schema(value_type = words::TurnKind)]
     kind: String,
     turns: u64,
     /// When its last turn began, RFC 3339.
@@ -158,7 +174,7 @@ pub(super) async fn summary(_: Operator, history: web::Data<History>) -> Answer 
         last: of.last.to_string(),
     });
     Ok(HttpResponse::Ok().json(HistoryShown {
-        keep: settings.keep.name(),
+        keep: settings.keep,
         retention_days: settings.retention_days,
         turns: all.turns,
         audio_bytes: all.sound_bytes,
@@ -278,10 +294,12 @@ pub(super) struct Again {
 pub(super) struct TrialAnswered {
     answer: String,
     /// Time until the model's first word.
+    #[schema(required)]
     first_word_ms: Option<u64>,
     /// Time until the end of its answer.
     total_ms: u64,
     /// Name of the model that was asked for.
+    #[schema(required)]
     model: Option<String>,
     /// Number of earlier turns of the conversation that the model was told of.
     earlier_turns: usize,
@@ -343,7 +361,7 @@ pub(super) fn not_answered(error: &TrialError) -> Refusal {
 #[utoipa::path(get, path = "/api/history/export", tag = "history",
     params(("client" = Option<String>, Query,), ("kind" = Option<String>, Query,),
         ("outcome" = Option<String>, Query,), ("q" = Option<String>, Query,)),
-    responses((status = 200, body = HistoryPage), Faults))]
+    responses((status = 200, body = HistoryExport), Faults))]
 pub(super) async fn export(
     _: Operator,
     request: HttpRequest,

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_actors::ws_link::SharedBudget;
 use hearken_proto::fault::Fault;
-use serde_json::json;
+use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::fault::{Answer, Faults, refusal};
 use super::request_identity::{bearer, query};
@@ -58,12 +59,23 @@ pub(super) async fn connect(
     socket.open(&request, payload, "this address speaks WebSocket only")
 }
 
+/// Health of the endpoint.
+#[derive(Serialize, ToSchema)]
+struct EndpointHealth {
+    /// Agents that have tool clients.
+    agents: usize,
+    /// Always `ok`.
+    status: &'static str,
+    /// Connected tool clients.
+    tool_clients: usize,
+}
+
 /// Returns the health of the endpoint and its number of clients (`GET /mcp_endpoint/health`).
 #[utoipa::path(get, path = "/mcp_endpoint/health", tag = "tools", params(("token" = Option<String>, Query,)),
-    responses((status = 200, body = Object), Faults))]
+    responses((status = 200, body = EndpointHealth), Faults))]
 pub(super) async fn health(api: web::Data<ToolsApi>) -> HttpResponse {
     let (tool_clients, agents) = api.sources.endpoint().count();
-    HttpResponse::Ok().json(json!({"status": "ok", "tool_clients": tool_clients, "agents": agents}))
+    HttpResponse::Ok().json(EndpointHealth { agents, status: "ok", tool_clients })
 }
 
 #[cfg(test)]

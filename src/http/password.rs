@@ -11,7 +11,7 @@ use super::extract::{AdminSession, Near};
 use super::fault::{Answer, Faults, Refusal, refusal, store_failed};
 use super::middleware::address_of;
 use super::request_identity::json as json_body;
-use crate::admin::password::{Credential, RULE, is_acceptable};
+use crate::admin::password::{Credential, PasswordState, RULE, is_acceptable};
 use crate::admin::sessions::USERNAME;
 use crate::admin::{LoginError, TokenPair};
 
@@ -22,7 +22,7 @@ pub(super) const SETUP: &str = "/api/admin/setup";
 #[derive(Serialize, ToSchema)]
 struct SetupShown {
     /// `none` while the admin token logs in, `set` if one was chosen, `configured` if `admin.password` decides.
-    password: &'static str,
+    password: PasswordState,
 }
 
 /// Body of the request to choose the first password.
@@ -60,7 +60,7 @@ fn logged_in(pair: Result<TokenPair, LoginError>) -> Answer {
     responses((status = 200, body = SetupShown), Faults))]
 pub(super) async fn state(_: Near, admin: web::Data<Admin>) -> Answer {
     let credential = admin.admin_sessions.passwords().credential().await;
-    let password = credential.map_err(|error| store_failed(&error))?.name();
+    let password = credential.map_err(|error| store_failed(&error))?.state();
     Ok(HttpResponse::Ok().json(SetupShown { password }))
 }
 

@@ -10,13 +10,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use hearken_actors::people::{MOST_SENTENCES, People, PeopleError};
-use hearken_actors::ports::{BoxError, Person, PersonId};
+use hearken_actors::ports::{BoxError, Exchange, Person, PersonId};
 use hearken_proto::fault::Fault;
 use hearken_proto::json;
 use hearken_store::{RoleStore, StoreError};
 use serde::de::{SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 use utoipa::ToSchema;
 
@@ -97,38 +97,80 @@ fn id_of(path: &str) -> PersonId {
     PersonId(path.to_lowercase())
 }
 
-/// Renders a person, without what is typical of their voice.
-fn shown(person: &Person) -> Value {
-    json!({
-        "id": person.id.0,
-        "name": person.name,
-        "role": Some(&person.role_id).filter(|role| !role.is_empty()),
-        "recordings": person.voices.len(),
-        "facts": person.facts,
-    })
+/// A person, without what is typical of their voice.
+#[derive(Serialize, ToSchema)]
+struct PersonShown {
+    /// What they asked to be remembered, oldest first.
+    facts: Vec<String>,
+    /// Id, which never changes.
+    id: String,
+    /// Name, which nobody else has.
+    name: String,
+    /// Number of recordings of their voice.
+    recordings: usize,
+    /// Id of the role that answers them; null for that of the device.
+    #[schema(required)]
+    role: Option<String>,
+}
+
+impl From<&Person> for PersonShown {
+    fn from(person: &Person) -> Self {
+        Self {
+            facts: person.facts.clone(),
+            id: person.id.0.clone(),
+            name: person.name.clone(),
+            recordings: person.voices.len(),
+            role: Some(person.role_id.clone()).filter(|role| !role.is_empty()),
+        }
+    }
+}
+
+/// All people.
+#[derive(Serialize, ToSchema)]
+struct PersonsShown {
+    /// In the order in which they were added.
+    persons: Vec<PersonShown>,
+}
+
+/// What a person said and was answered.
+#[derive(Serialize, ToSchema)]
+struct ExchangeShown {
+    /// Part of the answer that they heard.
+    answered: String,
+    said: String,
+}
+
+/// A person with all that is remembered of them.
+#[derive(Serialize, ToSchema)]
+struct PersonDetail {
+    /// Their last exchanges, oldest first.
+    exchanges: Vec<ExchangeShown>,
+    #[serde(flatten)]
+    person: PersonShown,
 }
 
 /// Lists all people in the order in which they were added (`GET /api/persons`).
 #[utoipa::path(get, path = "/api/persons", tag = "persons",
-    responses((status = 200, body = Object), Faults))]
+    responses((status = 200, body = PersonsShown), Faults))]
 pub(super) async fn list(_: Operator, persons: web::Data<Persons>) -> Answer {
     let all = persons.all().await?;
-    let shown: Vec<Value> = all.iter().map(|person| shown(person)).collect();
-    Ok(HttpResponse::Ok().json(json!({"persons": shown})))
+    let persons = all.iter().map(|person| PersonShown::from(&**person)).collect();
+    Ok(HttpResponse::Ok().json(PersonsShown { persons }))
 }
 
 /// Returns a person with all that is remembered of them (`GET /api/persons/{id}`).
 #[utoipa::path(get, path = "/api/persons/{id}", tag = "persons", params(("id" = String, Path,)),
-    responses((status = 200, body = Object), Faults))]
+    responses((status = 200, body = PersonDetail), Faults))]
 pub(super) async fn get(_: Operator, id: web::Path<String>, persons: web::Data<Persons>) -> Answer {
     let (id, all) = (id_of(&id), persons.all().await?);
     let person = all.iter().find(|person| person.id == id).ok_or_else(no_such_person)?;
-    let exchanges = person.exchanges.iter();
-    let exchanges: Vec<Value> =
-        exchanges.map(|e| json!({"said": e.said, "answered": e.answered})).collect();
-    let mut shown = shown(person);
-    shown["exchanges"] = exchanges.into();
-    Ok(HttpResponse::Ok().json(shown))
+    let shown = |exchange: &Exchange| ExchangeShown {
+        answered: exchange.answered.clone(),
+        said: exchange.said.clone(),
+    };
+    let exchanges = person.exchanges.iter().map(shown).collect();
+    let person = PersonShown::from(&**person);
+    Ok(HttpResponse::Ok().json(PersonDetail { exchanges, person }))
 }
 
 /// Body of the request to enrol a person.
@@ -173,7 +215,7 @@ impl<'de> Deserialize<'de> for Recordings {
 /// Enrols a person by recordings of their voice (`POST /api/persons`).
 #[utoipa::path(post, path = "/api/persons", tag = "persons",
     request_body = Enrol,
-    responses((status = 201, body = Object), Faults))]
+    responses((status = 201, body = PersonShown), Faults))]
 pub(super) async fn enrol(
     _: Operator,
     payload: web::Payload,
@@ -188,7 +230,7 @@ pub(super) async fn enrol(
     let recordings = blocking(move || decode(recordings.0)).await?;
     let person = people.enrol_recordings(&name, recordings).await.map_err(|e| refused(&e))?;
     tracing::info!(person = person.id.0, "enrolled a person");
-    Ok(HttpResponse::Created().json(shown(&person)))
+    Ok(HttpResponse::Created().json(PersonShown::from(&*person)))
 }
 
 async fn read(payload: web::Payload) -> Result<Bytes, Refusal> {
@@ -239,7 +281,7 @@ fn decode(recordings: Vec<String>) -> Result<Vec<Vec<i16>>, String> {
 struct Change {
     name: Option<String>,
     /// Id of the role that answers them; null for that of the device.
-    #[serde(skip)]
+    #[schema(value_type = Option<String>)]
     role: Option<Value>,
 }
 
@@ -259,7 +301,7 @@ impl Change {
 /// Changes a person: their name, or the role that answers them (`PATCH /api/persons/{id}`).
 #[utoipa::path(patch, path = "/api/persons/{id}", tag = "persons", params(("id" = String, Path,)),
     request_body = Change,
-    responses((status = 200, body = Object), Faults))]
+    responses((status = 200, body = PersonShown), Faults))]
 pub(super) async fn change(
     _: Operator,
     id: web::Path<String>,
@@ -282,7 +324,7 @@ pub(super) async fn change(
         person = people.give_role(&id, &role).await.map_err(|e| refused(&e))?;
     }
     tracing::info!(person = person.id.0, "changed a person");
-    Ok(HttpResponse::Ok().json(shown(&person)))
+    Ok(HttpResponse::Ok().json(PersonShown::from(&*person)))
 }
 
 /// Deletes a person with all that is remembered of them (`DELETE /api/persons/{id}`).

@@ -16,6 +16,7 @@ use super::devices::text_of;
 use super::extract::{JsonBody, Operator};
 use super::fault::{Answer, Faults, Refusal, refusal, store_failed};
 use super::history::{TrialAnswered, not_answered};
+use super::role_bodies::{NewRole, RoleChange, RoleFields, RoleTrial};
 use crate::history::trial::Trials;
 
 /// Path of one role.
@@ -39,38 +40,6 @@ struct RoleShown {
     #[serde(flatten)]
     #[schema(value_type = RoleFields)]
     settings: RoleSettings,
-}
-
-/// Settings of a role, as clients send them; those that are left out stay as they are.
-#[derive(ToSchema)]
-#[allow(dead_code, reason = "describes the body for OpenAPI; its fields are those of the settings")]
-pub(super) struct RoleFields {
-    /// Instructions for the model, at most 8,000 characters.
-    system_prompt: String,
-    /// Name of the model at the configured address.
-    model: String,
-    /// 0 to 1.
-    temperature: Option<f64>,
-    /// Longest answer, in tokens.
-    max_tokens: Option<u32>,
-    /// Name of the synthesiser's voice.
-    voice: String,
-    /// Language of all answers; `null` follows the person.
-    language: Option<String>,
-    /// Names of sources of tools that it does not have.
-    tools_off: Vec<String>,
-    /// `pause` or `cut`.
-    interruption: Option<String>,
-    /// False if each question stands alone.
-    memory: bool,
-    /// `off`, `text` or `audio`.
-    history: Option<String>,
-    /// Tokens that all who have it may use in a day, together.
-    daily_tokens: Option<u64>,
-    /// Seconds of speech that they may use in a day.
-    daily_seconds: Option<u64>,
-    /// Cost that they may cause in a day.
-    daily_cost: Option<f64>,
 }
 
 /// All roles.
@@ -195,7 +164,7 @@ fn take_name(fields: &mut Map<String, Value>) -> Result<Option<String>, Refusal>
 }
 
 /// Adds a role, which nobody has yet (`POST /api/roles`): `name`, and what differs from the configuration.
-#[utoipa::path(post, path = "/api/roles", tag = "roles", request_body = RoleFields,
+#[utoipa::path(post, path = "/api/roles", tag = "roles", request_body = NewRole,
     responses((status = 201, body = RoleShown), Faults))]
 pub(super) async fn add(
     _: Operator,
@@ -213,7 +182,7 @@ pub(super) async fn add(
 /// Makes the next version of a role (`PATCH /api/roles/{id}`): fields that are left out stay as they are. It holds from each
 /// conversation's next turn on.
 #[utoipa::path(patch, path = "/api/roles/{id}", tag = "roles", params(("id" = String, Path,)),
-    request_body = RoleFields, responses((status = 200, body = RoleShown), Faults))]
+    request_body = RoleChange, responses((status = 200, body = RoleShown), Faults))]
 pub(super) async fn change(
     _: Operator,
     id: web::Path<String>,
@@ -290,7 +259,7 @@ pub(super) async fn restore(
 
 /// Answers a text as a role with these settings would, without tools; nothing is kept (`POST /api/roles/try`): `text`, and
 /// what differs from the configuration.
-#[utoipa::path(post, path = "/api/roles/try", tag = "roles", request_body = RoleFields,
+#[utoipa::path(post, path = "/api/roles/try", tag = "roles", request_body = RoleTrial,
     responses((status = 200, body = TrialAnswered), Faults))]
 pub(super) async fn try_out(
     _: Operator,

@@ -24,11 +24,14 @@ struct CallShown {
     #[schema(value_type = String, format = DateTime)]
     began: Timestamp,
     /// Time until the first piece of the answer.
+    #[schema(required)]
     first_ms: Option<u64>,
     /// Time until its end.
+    #[schema(required)]
     total_ms: Option<u64>,
     outcome: CallOutcome,
     /// Why it failed.
+    #[schema(required)]
     error: Option<String>,
     sent: CallContent,
     got: CallContent,
@@ -52,7 +55,7 @@ struct CallsShown {
 
 /// Tells the last calls of the services of a turn: what was sent, what came back (`GET /api/services/calls`).
 #[utoipa::path(get, path = "/api/services/calls", tag = "server",
-    params(("service" = Option<String>, Query, description = "`asr`, `llm` or `tts`"),
+    params(("service" = Option<TurnService>, Query,),
         ("limit" = Option<usize>, Query, minimum = 1, maximum = 200)),
     responses((status = 200, body = CallsShown), Faults))]
 pub(super) async fn list(_: Operator, request: HttpRequest, log: web::Data<CallLog>) -> Answer {

@@ -35,14 +35,18 @@ struct Tested {
     service: TurnService,
     ok: bool,
     /// Time to the first sound or word.
+    #[schema(required)]
     first_ms: Option<u64>,
     /// Time of all.
     total_ms: u64,
     /// What was heard, written or spoken.
+    #[schema(required)]
     text: Option<String>,
     /// What was spoken: a WAV file in base64.
+    #[schema(required)]
     audio: Option<String>,
     /// What failed.
+    #[schema(required)]
     error: Option<String>,
 }
 

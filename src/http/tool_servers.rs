@@ -5,11 +5,11 @@ use actix_web::{HttpResponse, web};
 use hearken_proto::fault::Fault;
 use hearken_tool_sources::{ChangeError, ToolServer};
 use serde::Deserialize;
-use serde_json::json;
 use utoipa::ToSchema;
 
 use super::extract::{JsonBody, Operator};
 use super::fault::{Answer, Faults, Refusal, refusal, store_failed};
+use super::tool_bodies::{ServerShown, ServersShown, ToolServerSettings};
 use super::tools_api::ToolsApi;
 
 /// Path of one server.
@@ -31,29 +31,30 @@ pub(super) fn refused(error: ChangeError) -> Refusal {
 
 /// Lists every server with its settings, including disabled ones (`GET /api/tools/servers`).
 #[utoipa::path(get, path = "/api/tools/servers", tag = "tools",
-    responses((status = 200, body = Object), Faults))]
+    responses((status = 200, body = ServersShown), Faults))]
 pub(super) async fn list(_: Operator, api: web::Data<ToolsApi>) -> Answer {
-    Ok(HttpResponse::Ok().json(json!({"servers": api.registry.servers()})))
+    Ok(HttpResponse::Ok().json(ServersShown::from(api.registry.servers())))
 }
 
 /// Adds a server permanently (`POST /api/tools/servers` with the keys of a `[[tools.servers]]`).
 #[utoipa::path(post, path = "/api/tools/servers", tag = "tools",
-    request_body = Object,
-    responses((status = 201, body = Object), Faults))]
+    request_body = ToolServerSettings,
+    responses((status = 201, body = ServerShown), Faults))]
 pub(super) async fn add(
     _: Operator,
     settings: JsonBody<ToolServer>,
     api: web::Data<ToolsApi>,
 ) -> Answer {
     let server = api.registry.add(settings.0).await.map_err(refused)?;
-    Ok(HttpResponse::Created().json(server))
+    Ok(HttpResponse::Created().json(ServerShown::from(server)))
 }
 
 /// Returns a server (`GET /api/tools/servers/{name}`).
 #[utoipa::path(get, path = "/api/tools/servers/{name}", tag = "tools", params(("name" = String, Path,)),
-    responses((status = 200, body = Object), Faults))]
+    responses((status = 200, body = ServerShown), Faults))]
 pub(super) async fn get(_: Operator, name: web::Path<String>, api: web::Data<ToolsApi>) -> Answer {
-    Ok(HttpResponse::Ok().json(api.registry.server(&name).map_err(refused)?))
+    let server = api.registry.server(&name).map_err(refused)?;
+    Ok(HttpResponse::Ok().json(ServerShown::from(server)))
 }
 
 /// Removes a server that was added (`DELETE /api/tools/servers/{name}`).
@@ -78,7 +79,7 @@ pub(super) struct Switch {
 /// Enables or disables a server (`PUT /api/tools/servers/{name}/enabled` with `{"enabled"}`).
 #[utoipa::path(put, path = "/api/tools/servers/{name}/enabled", tag = "tools", params(("name" = String, Path,)),
     request_body = Switch,
-    responses((status = 200, body = Object), Faults))]
+    responses((status = 200, body = ServerShown), Faults))]
 pub(super) async fn switch(
     _: Operator,
     name: web::Path<String>,
@@ -86,5 +87,5 @@ pub(super) async fn switch(
     api: web::Data<ToolsApi>,
 ) -> Answer {
     let server = api.registry.switch(&name, asked.0.enabled).await.map_err(refused)?;
-    Ok(HttpResponse::Ok().json(server))
+    Ok(HttpResponse::Ok().json(ServerShown::from(server)))
 }

@@ -4,19 +4,20 @@
 use std::sync::Arc;
 
 use actix_web::{HttpRequest, HttpResponse, web};
-use hearken_actors::ports::{ImageDescriber, ToolCall, ToolContent, ToolError, ToolOutput};
+use hearken_actors::ports::{ImageDescriber, ToolCall, ToolError};
 use hearken_actors::slots::Slots;
 use hearken_actors::ws_link::SharedBudget;
 use hearken_proto::fault::Fault;
 use hearken_providers::Vision;
 use hearken_tool_sources::{AgentTokens, DEFAULT_AGENT, Registry, Sources, VisionTokens};
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
 
 use super::extract::{JsonBody, Operator};
 use super::fault::{Answer, Faults, refusal};
+use super::tool_bodies::{SourcesShown, ToolAnswer};
 use super::{mcp_endpoint, params, tool_servers};
 
 /// Maximum number of pictures described at once, each of at most 10 MiB.
@@ -83,11 +84,17 @@ pub(super) struct Accept {
     agent: Option<String>,
 }
 
+/// Number of definitions that had changed.
+#[derive(Serialize, ToSchema)]
+struct Accepted {
+    accepted: usize,
+}
+
 /// Accepts the current definitions of a source's tools, or of one (`POST /api/tools/accept` with
 /// `{"source", "tool"}`). Returns how many had changed.
 #[utoipa::path(post, path = "/api/tools/accept", tag = "tools",
     request_body = Accept,
-    responses((status = 200, body = Object), Faults))]
+    responses((status = 200, body = Accepted), Faults))]
 pub(super) async fn accept(
     _: Operator,
     body: JsonBody<Accept>,
@@ -97,23 +104,23 @@ pub(super) async fn accept(
     let agent = agent.as_deref().unwrap_or(DEFAULT_AGENT);
     let accepted = api.registry.accept(agent, &source, tool.as_deref()).await;
     let accepted = accepted.map_err(tool_servers::refused)?;
-    Ok(HttpResponse::Ok().json(json!({"accepted": accepted})))
+    Ok(HttpResponse::Ok().json(Accepted { accepted }))
 }
 
 /// Lists the sources of an agent with their states and tools (`GET /api/tools[?agent=NAME]`).
 #[utoipa::path(get, path = "/api/tools", tag = "tools", params(("agent" = Option<String>, Query,)),
-    responses((status = 200, body = Object), Faults))]
+    responses((status = 200, body = SourcesShown), Faults))]
 pub(super) async fn list(_: Operator, request: HttpRequest, api: web::Data<ToolsApi>) -> Answer {
     let agent = params::text(&request, "agent", Fault::BadRequest)?;
     let agent = agent.unwrap_or_else(|| DEFAULT_AGENT.into());
-    Ok(HttpResponse::Ok().json(api.sources.inventory(&agent)))
+    Ok(HttpResponse::Ok().json(SourcesShown::from(api.sources.inventory(&agent))))
 }
 
 /// Calls a tool and returns its answer (`POST /api/tools/call` with `{"source", "tool",
 /// "arguments"}`).
 #[utoipa::path(post, path = "/api/tools/call", tag = "tools",
     request_body = Call,
-    responses((status = 200, body = Object), Faults))]
+    responses((status = 200, body = ToolAnswer), Faults))]
 pub(super) async fn call(_: Operator, call: JsonBody<Call>, api: web::Data<ToolsApi>) -> Answer {
     let call = call.0;
     let agent = call.agent.as_deref().unwrap_or(DEFAULT_AGENT);
@@ -124,7 +131,7 @@ pub(super) async fn call(_: Operator, call: JsonBody<Call>, api: web::Data<Tools
     let id = uuid::Uuid::new_v4().to_string();
     let call = ToolCall { id, name: call.tool, arguments: call.arguments };
     match source.call(call).await {
-        Ok(output) => Ok(HttpResponse::Ok().json(shown(&output))),
+        Ok(output) => Ok(HttpResponse::Ok().json(ToolAnswer::from(output))),
         Err(error) => Err(refusal(fault_of(&error), &error.to_string())),
     }
 }
@@ -137,14 +144,4 @@ fn fault_of(error: &ToolError) -> Fault {
             Fault::Unavailable
         }
     }
-}
-
-fn shown(output: &ToolOutput) -> Value {
-    let content = output.content.iter().map(|part| match part {
-        ToolContent::Text(text) => json!({"type": "text", "text": text}),
-        ToolContent::Image { mime_type, base64 } => {
-            json!({"type": "image", "mime_type": mime_type, "base64": base64})
-        }
-    });
-    json!({"failed": output.failed, "content": content.collect::<Vec<Value>>()})
 }

@@ -14,6 +14,7 @@ use super::fault::{Answer, Faults, store_failed};
 use super::params::number;
 use super::{AccessControl, ToolsApi};
 use crate::usage::{DailyUsage, UsageReport};
+use crate::words;
 
 /// Most days that are told.
 const MOST_DAYS: u16 = 400;
@@ -87,13 +88,13 @@ struct AllLimits {
 /// Limit that is reached today.
 #[derive(Serialize, ToSchema)]
 struct ReachedLimit {
-    /// Whose limit it is: `device`, `role` or `total`.
-    #[schema(value_type = String)]
+    /// Whose limit it is.
+    #[schema(value_type = words::LimitOf)]
     of: LimitOf,
     /// Id of the device or role; empty for all together.
     id: String,
-    /// What is limited: `tokens`, `seconds` or `cost`.
-    #[schema(value_type = String)]
+    /// What is limited.
+    #[schema(value_type = words::Limited)]
     limit: Limited,
 }
 
@@ -131,7 +132,7 @@ struct OfRole {
 /// Sums of one kind of clients.
 #[derive(Serialize, ToSchema)]
 struct OfKind {
-    /// Kind: `voice`, `text`, `chat`, `museum` or `trial`.
+    #[schema(value_type = words::UsageKind)]
     kind: String,
     #[serde(flatten)]
     sums: Sums,

@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 use super::AccessControl;
 use super::extract::{JsonBody, Operator};
 use super::fault::{Answer, Faults, refusal, store_failed};
+use crate::words;
 
 /// Path of these calls.
 pub(super) const PATH: &str = "/api/tools/waiting";
@@ -18,7 +19,8 @@ pub(super) const PATH: &str = "/api/tools/waiting";
 /// A call that waits.
 #[derive(Serialize, ToSchema)]
 struct WaitingShown {
-    /// Kind of the client: `voice`, `text` or `chat`.
+    /// Kind of the client.
+    #[schema(value_type = words::TurnKind)]
     kind: &'static str,
     /// Id of the device or session.
     client: String,

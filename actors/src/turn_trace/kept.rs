@@ -30,17 +30,6 @@ pub enum Keep {
     Audio,
 }
 
-impl Keep {
-    /// Returns its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::Text => "text",
-            Self::Audio => "audio",
-        }
-    }
-}
-
 /// A turn that has ended, and its sound where that is kept.
 #[derive(Debug)]
 pub struct EndedTurn {

@@ -54,39 +54,51 @@ pub enum CallOutcome {
 pub struct CallContent {
     /// Text: the person's last words, what was recognised, written or to be spoken; at most 500 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub text: Option<String>,
     /// Name of the model; empty for the configured one.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub model: Option<String>,
     /// Name of the voice; empty for the configured one.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub voice: Option<String>,
     /// Messages of the prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub messages: Option<usize>,
     /// Characters of all of them.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub characters: Option<usize>,
     /// Tools that were offered.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub tools: Option<usize>,
     /// Longest answer, in tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub max_tokens: Option<u32>,
     /// Sampling temperature.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub temperature: Option<f64>,
     /// Tools that the model called.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub calls: Option<Vec<String>>,
     /// Tokens that it read.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub prompt_tokens: Option<u64>,
     /// Tokens that it wrote.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub completion_tokens: Option<u64>,
     /// Length of sound, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub audio_ms: Option<u64>,
 }
 

@@ -180,11 +180,13 @@ pub struct ChatResponse {
     pub requires_roll: bool,
     /// Turn in a running fight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub turn_info: Option<TurnInfo>,
     /// Token usage.
     pub usage: AnswerUsage,
     /// Context that the model would receive, if requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub context: Option<ChatContext>,
 }
 
@@ -194,8 +196,10 @@ pub struct TurnInfo {
     /// Set while the fight is running.
     pub active: bool,
     /// Round, counted from 1.
+    #[schema(required)]
     pub round: Option<i64>,
     /// Id of the character whose turn it is.
+    #[schema(required)]
     pub current_turn: Option<String>,
 }
 
@@ -244,6 +248,7 @@ pub struct MessagesBody {
     /// Total number of messages of the session.
     pub total: i64,
     /// Number of the first message. Request messages before it to go back.
+    #[schema(required)]
     pub first: Option<i64>,
 }
 

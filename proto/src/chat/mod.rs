@@ -71,6 +71,7 @@ pub struct ChatSession {
     /// Number of messages in the session.
     pub message_count: i64,
     /// Latest version of the state, from the state server.
+    #[schema(required)]
     pub state_version: Option<i64>,
     /// Creation time.
     #[schema(value_type = String, format = DateTime)]
@@ -109,9 +110,11 @@ pub struct Message {
     pub tool_calls: Vec<ToolCall>,
     /// Id of the call that a tool's message answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub tool_call_id: Option<String>,
     /// Player who spoke, if the client named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub player_id: Option<String>,
     /// Time of the message.
     #[schema(value_type = String, format = DateTime)]
@@ -152,6 +155,7 @@ pub struct Snapshot {
     /// Number of messages in the snapshot.
     pub message_count: i64,
     /// Version of the state at that time, if the state server reported one.
+    #[schema(required)]
     pub state_version: Option<i64>,
     /// Creation time.
     #[schema(value_type = String, format = DateTime)]

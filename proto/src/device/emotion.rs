@@ -1,8 +1,11 @@
 //! The 21 emotions that firmware can show as faces, with their names on the wire and their emoji.
 //! Not for deciding which one to show.
 
+use utoipa::ToSchema;
+
 /// Emotion. Names and emoji are those of the firmware's emoji collection (78/xiaozhi-esp32).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, ToSchema)]
+#[schema(rename_all = "lowercase")]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Emotion {
     #[default]

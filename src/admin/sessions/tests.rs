@@ -1,6 +1,7 @@
 //! Sessions over a store in memory: tokens, their end, and the password that opens them.
 
 use super::*;
+use crate::admin::password::PasswordState;
 use hearken_store::SqlStore;
 
 const PASSWORD: &str = "the password of the tests";
@@ -29,7 +30,7 @@ async fn a_chosen_password_takes_the_place_of_the_admin_token() {
     let store = Arc::new(SqlStore::at("sqlite::memory:").unwrap());
     let (one, other) = (with_token(&store, "token"), with_token(&store, "token"));
     let first = one.log_in(USERNAME, "token", "x", at(0)).await.unwrap();
-    assert_eq!(one.passwords().credential().await.unwrap().name(), "none");
+    assert_eq!(one.passwords().credential().await.unwrap().state(), PasswordState::None);
     let chosen = one.choose_first("a good password", "x", at(1)).await.unwrap();
     assert!(other.verify(&chosen.access_token, at(2)).await.is_ok(), "at every instance");
     let over = other.verify(&first.access_token, at(2)).await;

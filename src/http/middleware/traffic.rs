@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use actix_web::http::{Method, StatusCode};
 use hdrhistogram::Histogram;
-use serde_json::{Value, json};
+use serde::Serialize;
+use utoipa::ToSchema;
 
 /// Largest recorded duration, in milliseconds; longer ones are recorded as this.
 const MAX_MS: u64 = 600_000;
@@ -35,6 +36,57 @@ impl Route {
     }
 }
 
+/// Requests since the start of the server.
+#[derive(Serialize, ToSchema)]
+pub struct TrafficShown {
+    /// Fraction of requests that failed; 0 if there were none.
+    error_rate: f64,
+    /// Requests that failed, with a status from 500 on.
+    errors: u64,
+    /// Requests that were refused, with a status from 400 to 499.
+    refusals: u64,
+    /// All requests.
+    requests: u64,
+    /// Requests by method and route.
+    routes: Vec<RouteTraffic>,
+    took_ms: Took,
+}
+
+/// Requests of one route.
+#[derive(Serialize, ToSchema)]
+struct RouteTraffic {
+    /// Numbers of requests by their status.
+    by_status: BTreeMap<String, u64>,
+    /// Method; empty for requests without a route.
+    method: &'static str,
+    requests: u64,
+    /// Pattern of its path; `(none)` for requests without a route.
+    route: String,
+    took_ms: Took,
+}
+
+/// Durations, in milliseconds.
+#[derive(Serialize, ToSchema)]
+struct Took {
+    max: u64,
+    mean: f64,
+    p50: u64,
+    p90: u64,
+    p99: u64,
+}
+
+impl From<&Histogram<u64>> for Took {
+    fn from(took: &Histogram<u64>) -> Self {
+        Self {
+            max: took.max(),
+            mean: took.mean(),
+            p50: took.value_at_quantile(0.5),
+            p90: took.value_at_quantile(0.9),
+            p99: took.value_at_quantile(0.99),
+        }
+    }
+}
+
 impl Traffic {
     fn routes(&self) -> MutexGuard<'_, Routes> {
         // After a panic during counting, a count is too low at worst.
@@ -59,11 +111,11 @@ impl Traffic {
         counts.took.saturating_record(ms.clamp(1, MAX_MS));
     }
 
-    /// Renders everything as JSON: totals, and each route with its outcomes and durations.
-    pub fn shown(&self) -> Value {
+    /// Returns everything: totals, and each route with its outcomes and durations.
+    pub fn shown(&self) -> TrafficShown {
         let routes = self.routes();
         let (mut total, mut failed, mut refused) = (0_u64, 0_u64, 0_u64);
-        let mut all = Histogram::<u64>::new_with_bounds(1, MAX_MS, 2).ok();
+        let mut all = Route::new().took;
         let mut shown = Vec::new();
         for ((method, route), counts) in routes.iter() {
             for (status, count) in &counts.by_status {
@@ -71,28 +123,24 @@ impl Traffic {
                 failed += if *status >= 500 { *count } else { 0 };
                 refused += if (400..500).contains(status) { *count } else { 0 };
             }
-            if let Some(all) = &mut all {
-                // Cannot fail: both histograms have the same bounds.
-                all.add(&counts.took).unwrap_or_default();
-            }
-            let by_status: BTreeMap<String, u64> =
-                counts.by_status.iter().map(|(s, n)| (s.to_string(), *n)).collect();
-            shown.push(json!({
-                "method": method,
-                "route": route,
-                "requests": counts.took.len(),
-                "by_status": by_status,
-                "took_ms": distribution(&counts.took),
-            }));
+            // Cannot fail: both histograms have the same bounds.
+            all.add(&counts.took).unwrap_or_default();
+            shown.push(RouteTraffic {
+                by_status: counts.by_status.iter().map(|(s, n)| (s.to_string(), *n)).collect(),
+                method: *method,
+                requests: counts.took.len(),
+                route: route.clone(),
+                took_ms: Took::from(&counts.took),
+            });
         }
-        json!({
-            "requests": total,
-            "errors": failed,
-            "refusals": refused,
-            "error_rate": rate(failed, total),
-            "took_ms": all.as_ref().map(distribution),
-            "routes": shown,
-        })
+        TrafficShown {
+            error_rate: rate(failed, total),
+            errors: failed,
+            refusals: refused,
+            requests: total,
+            routes: shown,
+            took_ms: Took::from(&all),
+        }
     }
 }
 
@@ -112,7 +160,7 @@ fn known(method: &Method) -> &'static str {
     }
 }
 
-/// Returns the fraction of failed requests; `None` if there were no requests.
+/// Returns the fraction of failed requests.
 fn rate(failed: u64, total: u64) -> f64 {
     #[allow(
         clippy::cast_precision_loss,
@@ -121,18 +169,10 @@ fn rate(failed: u64, total: u64) -> f64 {
     if total == 0 { 0.0 } else { failed as f64 / total as f64 }
 }
 
-fn distribution(took: &Histogram<u64>) -> Value {
-    json!({
-        "p50": took.value_at_quantile(0.5),
-        "p90": took.value_at_quantile(0.9),
-        "p99": took.value_at_quantile(0.99),
-        "max": took.max(),
-        "mean": took.mean(),
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -142,12 +182,12 @@ mod tests {
         traffic.count(&Method::GET, Some("/a"), StatusCode::OK, ms(10));
         traffic.count(&Method::GET, Some("/a"), StatusCode::BAD_GATEWAY, ms(30));
         traffic.count(&Method::PUT, None, StatusCode::NOT_FOUND, ms(0));
-        let shown = traffic.shown();
+        let shown = json!(traffic.shown());
         assert_eq!((&shown["requests"], &shown["errors"]), (&json!(3), &json!(1)));
         assert_eq!(shown["routes"][1]["by_status"], json!({"200": 1, "502": 1}));
         assert_eq!(shown["routes"][1]["took_ms"]["max"], 30);
         assert_eq!(shown["routes"][0]["route"], NO_ROUTE);
-        assert_eq!(Traffic::default().shown()["error_rate"], 0.0);
+        assert_eq!(json!(Traffic::default().shown())["error_rate"], 0.0);
     }
 
     #[test]
@@ -158,7 +198,7 @@ mod tests {
             traffic.count(&method, Some("/healthz"), StatusCode::OK, Duration::ZERO);
         }
         traffic.count(&Method::PATCH, Some("/healthz"), StatusCode::OK, Duration::ZERO);
-        let shown = traffic.shown();
+        let shown = json!(traffic.shown());
         let routes = shown["routes"].as_array().unwrap();
         let methods: Vec<_> = routes.iter().map(|route| &route["method"]).collect();
         assert_eq!(methods, ["PATCH", OTHER]);

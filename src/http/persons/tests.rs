@@ -16,6 +16,7 @@ use hearken_actors::ports::{PersonMemory, SpeakerEmbedder};
 use hearken_base::Secret;
 use hearken_store::SqlStore;
 use hound::{SampleFormat, WavSpec, WavWriter};
+use serde_json::json;
 
 use super::*;
 use crate::config::{AuthConfig, AuthRequired};

@@ -8,6 +8,10 @@ export interface components {
       source: string;
       tool?: string | null;
     };
+    /** Number of definitions that had changed. */
+    Accepted: {
+      accepted: number;
+    };
     /** Change of an account. */
     AccountChange: {
       /** Password, 8 to 128 characters; another one ends their sessions. */
@@ -27,12 +31,33 @@ export interface components {
     AccountsShown: {
       accounts: components['schemas']['AccountShown'][];
     };
+    /** Statistics of the server. */
+    AdminMetrics: {
+      /** Connected devices. */
+      devices: number;
+      /** Requests, where they are counted. */
+      http?: components['schemas']['TrafficShown'];
+      /** Use of the language models, by frontend. */
+      llm: Record<string, components['schemas']['LlmFigures']>;
+      /** Sessions of museum clients. */
+      museum_sessions: number;
+      /** Connected text clients. */
+      text_clients: number;
+    };
     /** Body of a trial. */
     Again: {
       /** Name of the model at the configured address, at most 200 characters; left out, the configured one. */
       model?: string;
       /** Instructions of the model, at most 8,000 characters; left out, those of the configuration. */
       system_prompt?: string;
+    };
+    /** Parameters of `alert`; firmware ignores an alert that lacks any of the three. */
+    AlertOrder: {
+      emotion?: null | components['schemas']['Emotion'];
+      /** Text, 1 to 500 characters. */
+      message: string;
+      /** Title, 1 to 500 characters. */
+      status: string;
     };
     /** Response to `POST /api/session/heartbeat`. */
     Alive: {
@@ -73,6 +98,25 @@ export interface components {
       /** What they may do. */
       right: components['schemas']['Right'];
     };
+    /** Part of the audit log. */
+    AuditPage: {
+      /** The latest first. */
+      entries: components['schemas']['AuditShown'][];
+      /** Value of `before` for the next page; `null` if there is none. */
+      next: number | null;
+    };
+    /** Entry of the audit log. */
+    AuditShown: {
+      at: string;
+      /** Details, such as old and new values; contains no secrets. */
+      details: Record<string, unknown>;
+      /** Number of the entry, in order of time. */
+      number: number;
+      /** Name of the action. */
+      what: string;
+      /** Author of the action. */
+      who: string;
+    };
     /** Body of the request to bind a device. */
     Bind: {
       code: string;
@@ -88,29 +132,29 @@ export interface components {
     /** What was sent, or what came back. Only what the service has is there. */
     CallContent: {
       /** Length of sound, in milliseconds. */
-      audio_ms?: number | null;
+      audio_ms?: number;
       /** Tools that the model called. */
-      calls?: string[] | null;
+      calls?: string[];
       /** Characters of all of them. */
-      characters?: number | null;
+      characters?: number;
       /** Tokens that it wrote. */
-      completion_tokens?: number | null;
+      completion_tokens?: number;
       /** Longest answer, in tokens. */
-      max_tokens?: number | null;
+      max_tokens?: number;
       /** Messages of the prompt. */
-      messages?: number | null;
+      messages?: number;
       /** Name of the model; empty for the configured one. */
-      model?: string | null;
+      model?: string;
       /** Tokens that it read. */
-      prompt_tokens?: number | null;
+      prompt_tokens?: number;
       /** Sampling temperature. */
-      temperature?: number | null;
+      temperature?: number;
       /** Text: the person's last words, what was recognised, written or to be spoken; at most 500 characters. */
-      text?: string | null;
+      text?: string;
       /** Tools that were offered. */
-      tools?: number | null;
+      tools?: number;
       /** Name of the voice; empty for the configured one. */
-      voice?: string | null;
+      voice?: string;
     };
     /** What became of a call. */
     CallOutcome: 'running' | 'answered' | 'failed' | 'cancelled';
@@ -118,9 +162,9 @@ export interface components {
     CallShown: {
       began: string;
       /** Why it failed. */
-      error?: string | null;
+      error: string | null;
       /** Time until the first piece of the answer. */
-      first_ms?: number | null;
+      first_ms: number | null;
       got: components['schemas']['CallContent'];
       /** Number among all calls, from 1. */
       number: number;
@@ -128,7 +172,7 @@ export interface components {
       sent: components['schemas']['CallContent'];
       service: components['schemas']['TurnService'];
       /** Time until its end. */
-      total_ms?: number | null;
+      total_ms: number | null;
     };
     /** The last calls, newest first. */
     CallsShown: {
@@ -167,14 +211,16 @@ export interface components {
     };
     /** Answer to a message. */
     ChatResponse: {
-      context?: null | components['schemas']['ChatContext'];
+      /** Context that the model would receive, if requested. */
+      context?: components['schemas']['ChatContext'];
       /** Set if the player must roll dice. */
       requires_roll: boolean;
       /** Words of the model; empty if only the context was requested. */
       response: string;
       /** Changes of the state, by the id of the changed character or thing. */
       state_changes: Record<string, unknown>;
-      turn_info?: null | components['schemas']['TurnInfo'];
+      /** Turn in a running fight. */
+      turn_info?: components['schemas']['TurnInfo'];
       /** Token usage. */
       usage: components['schemas']['AnswerUsage'];
     };
@@ -199,7 +245,7 @@ export interface components {
       /** Players. */
       players: string[];
       /** Latest version of the state, from the state server. */
-      state_version?: number | null;
+      state_version: number | null;
       /** Status of the session. */
       status: components['schemas']['ChatStatus'];
       /** Time of the last change. */
@@ -210,7 +256,7 @@ export interface components {
     /** A client of whom turns are kept. */
     ClientShown: {
       client: string;
-      kind: string;
+      kind: components['schemas']['TurnKind'];
       /** When its last turn began, RFC 3339. */
       last: string;
       turns: number;
@@ -247,6 +293,10 @@ export interface components {
       /** Id of the session, repeated under the name that the document uses here. */
       session_id: string;
     };
+    /** Parameter of `custom`; firmware accepts an object only. */
+    CustomOrder: {
+      payload: Record<string, unknown>;
+    };
     /** Number of turns that were deleted. */
     Deleted: {
       deleted: number;
@@ -255,8 +305,47 @@ export interface components {
     DeviceChange: {
       agent?: string | null;
       name?: string | null;
+      /** Id of its role; null for none. */
+      role?: string | null;
       /** Instructions to the model; an empty text or null removes them. */
       system_prompt?: string | null;
+    };
+    /** Device as shown to users. */
+    DeviceShown: {
+      agent: string;
+      board: string;
+      bound: boolean;
+      chip: string;
+      connected: boolean;
+      device_id: string;
+      firmware_version: string;
+      /** Time in RFC 3339; null for a device that connected without ever asking for its settings. */
+      first_seen: string | null;
+      last_seen: string | null;
+      name: string;
+      /** Id of its role; null for none. */
+      role: string | null;
+      serial_number: string;
+      /** Session id of the connection, if there is one. */
+      session_id: string | null;
+      system_prompt: string;
+    };
+    /** Tools of a device. */
+    DeviceToolsShown: {
+      /** Agent whose tool clients the device uses. */
+      agent: string;
+      device_id: string;
+      /** Names of the sources that are switched off. */
+      off: string[];
+      /** Every source. */
+      sources: components['schemas']['SourceOfDeviceShown'][];
+    };
+    /** Page of devices. */
+    DevicesShown: {
+      /** In the order of their ids. */
+      devices: components['schemas']['DeviceShown'][];
+      /** Value of `after` for the next page; null if there is none. */
+      next: string | null;
     };
     /** Confirmation of a completed request. */
     Done: {
@@ -274,6 +363,27 @@ export interface components {
       /** `true`. */
       drop: boolean;
     };
+    /** Emotion. Names and emoji are those of the firmware's emoji collection (78/xiaozhi-esp32). */
+    Emotion: 'neutral' | 'happy' | 'laughing' | 'funny' | 'sad' | 'angry' | 'crying' | 'loving' | 'embarrassed' | 'surprised' | 'shocked' | 'thinking' | 'winking' | 'cool' | 'relaxed' | 'delicious' | 'kissy' | 'confident' | 'sleepy' | 'silly' | 'confused';
+    /** Health of the endpoint. */
+    EndpointHealth: {
+      /** Agents that have tool clients. */
+      agents: number;
+      /** Always `ok`. */
+      status: string;
+      /** Connected tool clients. */
+      tool_clients: number;
+    };
+    /** Engine that the server runs. */
+    EngineShown: {
+      /** Its process id. */
+      pid: number | null;
+      /** Number of restarts. */
+      restarts: number;
+      state: components['schemas']['EngineState'];
+    };
+    /** State of an engine that the server runs. */
+    EngineState: 'starting' | 'ready' | 'restarting';
     /** Body of the request to enrol a person. */
     Enrol: {
       /** Name; no two people have the same. */
@@ -285,9 +395,15 @@ export interface components {
     Envelope: {
       /** 200, or the HTTP status of the failure. */
       code: number;
-      data?: null | components['schemas']['Parsed'];
+      data: null | components['schemas']['Parsed'];
       /** `success`, or the failure, for people. */
       msg: string;
+    };
+    /** What a person said and was answered. */
+    ExchangeShown: {
+      /** Part of the answer that they heard. */
+      answered: string;
+      said: string;
     };
     /** Body of an error response. */
     FaultBody: {
@@ -315,10 +431,27 @@ export interface components {
       /** Name of the tool. */
       name: string;
     };
+    /** Whether everything is ready. */
+    HealthStatus: 'ok' | 'starting' | 'stopping';
+    /** Health of the server and its engines. */
+    Healthy: {
+      /** Engines by their names. */
+      engines: Record<string, components['schemas']['EngineShown']>;
+      /** State of the connection, if a Redis is configured. */
+      redis?: components['schemas']['RedisState'];
+      status: components['schemas']['HealthStatus'];
+      /** Version of the server. */
+      version: string;
+    };
+    /** Exported part of the history. */
+    HistoryExport: {
+      /** Newest first. */
+      turns: components['schemas']['KeptTurn'][];
+    };
     /** Part of the history. */
     HistoryPage: {
       /** Value of `before` for the next page; `null` if there is none. */
-      next?: number | null;
+      next: number | null;
       /** Newest first. */
       turns: components['schemas']['KeptTurn'][];
     };
@@ -328,15 +461,19 @@ export interface components {
       audio_bytes: number;
       /** Clients, those with the latest turn first; at most 200. */
       clients: components['schemas']['ClientShown'][];
-      /** How much is kept of turns that end from now on: `off`, `text` or `audio`. */
-      keep: string;
+      /** How much is kept of turns that end from now on. */
+      keep: components['schemas']['Keep'];
       /** When the oldest began, RFC 3339. */
-      oldest?: string | null;
+      oldest: string | null;
       /** Days after which a turn is deleted; 0 for never. */
       retention_days: number;
       /** Number of turns. */
       turns: number;
     };
+    /** What voice does while an answer is played. */
+    InterruptionManner: 'pause' | 'cut';
+    /** How much is kept of turns. */
+    Keep: 'off' | 'text' | 'audio';
     /** A turn that is kept. */
     KeptTurn: components['schemas']['TurnJson'] & {
       /** Its sounds. */
@@ -347,11 +484,28 @@ export interface components {
       /** Newest first. */
       turns: components['schemas']['TurnJson'][];
     };
+    /** Whose limit is meant. */
+    LimitOf: 'device' | 'role' | 'total';
+    /** What is limited. */
+    Limited: 'tokens' | 'seconds' | 'cost';
     /** Most that may be used in a day; 0 for no limit. */
     LimitsShown: {
       cost: number;
       seconds: number;
       tokens: number;
+    };
+    /** Totals of one frontend's requests since the start of the server. */
+    LlmFigures: {
+      /** Completion tokens, as reported by providers. A cancelled answer reports none. */
+      completion_tokens: number;
+      /** Cost of these tokens, in the currency of the prices. */
+      cost: number;
+      /** Requests that failed, before or after their first words. */
+      failures: number;
+      /** Prompt tokens, as reported by providers. A cancelled answer reports none. */
+      prompt_tokens: number;
+      /** Requested answers. One that another model gave in the end counts once. */
+      requests: number;
     };
     /** Credentials of the administrator. */
     LogIn: {
@@ -365,20 +519,20 @@ export interface components {
       /** Words, or the result of a tool. */
       content: string;
       /** Player who spoke, if the client named one. */
-      player_id?: string | null;
+      player_id?: string;
       /** Role of the author. */
       role: components['schemas']['Role'];
       /** Time of the message. */
       timestamp: string;
       /** Id of the call that a tool's message answers. */
-      tool_call_id?: string | null;
+      tool_call_id?: string;
       /** Calls that the model made beside its words. */
       tool_calls?: components['schemas']['ToolCall'][];
     };
     /** Page of messages of a session, oldest first. */
     MessagesBody: {
       /** Number of the first message. Request messages before it to go back. */
-      first?: number | null;
+      first: number | null;
       /** Messages of this page. */
       messages: components['schemas']['Message'][];
       /** Total number of messages of the session. */
@@ -391,6 +545,32 @@ export interface components {
       /** Text for people. */
       msg: string;
     };
+    /** Session of a museum client, without its dialogue. */
+    MuseumSessionShown: {
+      /** Data that the client sent about itself. */
+      client_metadata: Record<string, unknown>;
+      created_at: string;
+      expires_at: string;
+      /** Number of the client's functions. */
+      functions: number;
+      id: string;
+      /** Always `museum`. */
+      kind: string;
+      last_used_at: string;
+      /** Number of messages of its dialogue. */
+      messages: number;
+      /** Number of its uses. */
+      requests: number;
+    };
+    /** Page of sessions of museum clients. */
+    MuseumSessions: {
+      limit: number;
+      offset: number;
+      /** The most recently used first. */
+      sessions: components['schemas']['MuseumSessionShown'][];
+      /** Number of all sessions. */
+      total: number;
+    };
     /** New account. */
     NewAccount: {
       /** Name: 1 to 40 characters, letters and digits without accents, `.`, `_`, `-`; in any case. */
@@ -398,6 +578,11 @@ export interface components {
       /** Password, 8 to 128 characters. */
       password: string;
       right: components['schemas']['Right'];
+    };
+    /** Body of the request to add a role: its name, and what differs from the configuration. */
+    NewRole: components['schemas']['RoleWishes'] & {
+      /** Name, 1 to 64 characters; no two roles have the same. */
+      name: string;
     };
     /** Sums of one day. */
     OfDay: components['schemas']['Sums'] & {
@@ -413,8 +598,7 @@ export interface components {
     };
     /** Sums of one kind of clients. */
     OfKind: components['schemas']['Sums'] & {
-      /** Kind: `voice`, `text`, `chat`, `museum` or `trial`. */
-      kind: string;
+      kind: components['schemas']['UsageKind'];
     };
     /** Sums of one role. */
     OfRole: components['schemas']['Sums'] & {
@@ -427,6 +611,8 @@ export interface components {
     Off: {
       off: string[];
     };
+    /** Parameters of an order; `reboot` and `close` have none. */
+    OrderFields: components['schemas']['AlertOrder'] | components['schemas']['SayOrder'] | components['schemas']['CustomOrder'];
     /** Body of `POST /api/agent/parse`. */
     ParseRequest: {
       /** Type of the client, if it differs from that of its session. */
@@ -441,19 +627,19 @@ export interface components {
     /** Result of parsing a person's words. */
     Parsed: {
       /** Id of the artifact, if the called function has such an argument. */
-      artifact_id?: string | null;
+      artifact_id: string | null;
       /** Name of the artifact, if the called function has such an argument. */
-      artifact_name?: string | null;
+      artifact_name: string | null;
       /** Search words, if the called function has such an argument. */
       keywords: string[];
       /** Function that the client must execute. */
-      operation?: string | null;
+      operation: string | null;
       /** Arguments of the function. */
       operation_params: Record<string, unknown>;
       /** Answer in words. */
       response: string;
       /** Hint for people, if the called function has such an argument. */
-      tips?: string | null;
+      tips: string | null;
     };
     /** Body of the request to change the password. */
     PasswordChange: {
@@ -462,9 +648,36 @@ export interface components {
       /** Password, 8 to 128 characters. */
       password: string;
     };
+    /** Where the administrator's password comes from. */
+    PasswordState: 'none' | 'set' | 'configured';
     /** Body of the request to change a person; at least one field is required. */
     PersonChange: {
       name?: string | null;
+      /** Id of the role that answers them; null for that of the device. */
+      role?: string | null;
+    };
+    /** A person with all that is remembered of them. */
+    PersonDetail: components['schemas']['PersonShown'] & {
+      /** Their last exchanges, oldest first. */
+      exchanges: components['schemas']['ExchangeShown'][];
+    };
+    /** A person, without what is typical of their voice. */
+    PersonShown: {
+      /** What they asked to be remembered, oldest first. */
+      facts: string[];
+      /** Id, which never changes. */
+      id: string;
+      /** Name, which nobody else has. */
+      name: string;
+      /** Number of recordings of their voice. */
+      recordings: number;
+      /** Id of the role that answers them; null for that of the device. */
+      role: string | null;
+    };
+    /** All people. */
+    PersonsShown: {
+      /** In the order in which they were added. */
+      persons: components['schemas']['PersonShown'][];
     };
     /** Body of the request to provision a key. */
     Provision: {
@@ -474,11 +687,23 @@ export interface components {
     ReachedLimit: {
       /** Id of the device or role; empty for all together. */
       id: string;
-      /** What is limited: `tokens`, `seconds` or `cost`. */
-      limit: string;
-      /** Whose limit it is: `device`, `role` or `total`. */
-      of: string;
+      /** What is limited. */
+      limit: components['schemas']['Limited'];
+      /** Whose limit it is. */
+      of: components['schemas']['LimitOf'];
     };
+    /** Readiness of the server, and what it depends on. */
+    Ready: {
+      /** States by the names of services. */
+      dependencies: Record<string, components['schemas']['ServiceState']>;
+      /** Engines by their names, if the server runs any. */
+      engines?: Record<string, components['schemas']['EngineShown']>;
+      status: components['schemas']['ReadyStatus'];
+    };
+    /** Whether the server serves. */
+    ReadyStatus: 'ready' | 'degraded' | 'down' | 'starting' | 'stopping';
+    /** State of the Redis that instances share. */
+    RedisState: 'ok' | 'lost';
     /** Refresh token in exchange for the next two tokens. */
     Refresh: {
       /** Refresh token of the last pair; single-use. */
@@ -489,7 +714,7 @@ export interface components {
       /** HTTP status. */
       code: number;
       /** Always null. */
-      data?: Record<string, unknown> | null;
+      data: Record<string, unknown> | null;
       /** Copy of `msg`. For an expired session it contains 会话. */
       detail: string;
       /** All mistakes in the request. */
@@ -530,30 +755,33 @@ export interface components {
     Right: 'guest' | 'member' | 'administrator';
     /** Author of a message. */
     Role: 'system' | 'user' | 'assistant' | 'tool';
-    /** Settings of a role, as clients send them; those that are left out stay as they are. */
+    /** Body of the request to change a role; fields that are left out stay as they are. */
+    RoleChange: components['schemas']['RoleWishes'] & {
+      /** Name, 1 to 64 characters; no two roles have the same. */
+      name?: string;
+    };
+    /** Settings of a role. */
     RoleFields: {
       /** Cost that they may cause in a day. */
-      daily_cost?: number | null;
+      daily_cost: number | null;
       /** Seconds of speech that they may use in a day. */
-      daily_seconds?: number | null;
+      daily_seconds: number | null;
       /** Tokens that all who have it may use in a day, together. */
-      daily_tokens?: number | null;
-      /** `off`, `text` or `audio`. */
-      history?: string | null;
-      /** `pause` or `cut`. */
-      interruption?: string | null;
+      daily_tokens: number | null;
+      history: null | components['schemas']['Keep'];
+      interruption: null | components['schemas']['InterruptionManner'];
       /** Language of all answers; `null` follows the person. */
-      language?: string | null;
+      language: string | null;
       /** Longest answer, in tokens. */
-      max_tokens?: number | null;
+      max_tokens: number | null;
       /** False if each question stands alone. */
       memory: boolean;
       /** Name of the model at the configured address. */
       model: string;
-      /** Instructions for the model, at most 8,000 characters. */
+      /** Instructions for the model. */
       system_prompt: string;
       /** 0 to 1. */
-      temperature?: number | null;
+      temperature: number | null;
       /** Names of sources of tools that it does not have. */
       tools_off: string[];
       /** Name of the synthesiser's voice. */
@@ -570,6 +798,38 @@ export interface components {
       /** Number of the version, from 1. */
       version: number;
     };
+    /** Body of the request to try a role: words of a person, and what differs from the configuration. */
+    RoleTrial: components['schemas']['RoleWishes'] & {
+      /** Words to answer, 1 to 4,000 characters. */
+      text: string;
+    };
+    /** Settings of a role, as clients send them; `null` stands for the configuration. */
+    RoleWishes: {
+      /** Cost that they may cause in a day. */
+      daily_cost?: number | null;
+      /** Seconds of speech that they may use in a day. */
+      daily_seconds?: number | null;
+      /** Tokens that all who have it may use in a day, together. */
+      daily_tokens?: number | null;
+      history?: null | components['schemas']['Keep'];
+      interruption?: null | components['schemas']['InterruptionManner'];
+      /** Language of all answers, one of `languages` in the list of roles; `null` follows the person. */
+      language?: string | null;
+      /** Longest answer, in tokens. */
+      max_tokens?: number | null;
+      /** False if each question stands alone. */
+      memory?: boolean | null;
+      /** Name of the model at the configured address. */
+      model?: string | null;
+      /** Instructions for the model, at most 8,000 characters. */
+      system_prompt?: string | null;
+      /** 0 to 1. */
+      temperature?: number | null;
+      /** Names of sources of tools that it does not have. */
+      tools_off?: string[] | null;
+      /** Name of the synthesiser's voice. */
+      voice?: string | null;
+    };
     /** All roles. */
     Roles: {
       /** Languages that a role can have. */
@@ -577,8 +837,36 @@ export interface components {
       /** By name. */
       roles: components['schemas']['RoleShown'][];
     };
+    /** Requests of one route. */
+    RouteTraffic: {
+      /** Numbers of requests by their status. */
+      by_status: Record<string, number>;
+      /** Method; empty for requests without a route. */
+      method: string;
+      requests: number;
+      /** Pattern of its path; `(none)` for requests without a route. */
+      route: string;
+      took_ms: components['schemas']['Took'];
+    };
+    /** Parameters of `say`. */
+    SayOrder: {
+      /** Words to speak, 1 to 2,000 characters. */
+      text: string;
+    };
     /** Place of a client. */
     SceneType: 'study' | 'leisure' | 'public';
+    /** Tool server. */
+    ServerShown: components['schemas']['SourceShown'] & {
+      enabled: boolean;
+      /** Keys of its `[[tools.servers]]`, with possible secrets masked. */
+      settings: Record<string, unknown>;
+    };
+    /** All tool servers. */
+    ServersShown: {
+      servers: components['schemas']['ServerShown'][];
+    };
+    /** State of a service that the server depends on. */
+    ServiceState: 'ready' | 'degraded' | 'down';
     /** Response to `GET /api/session/info`. */
     SessionTold: {
       /** Metadata of the client. */
@@ -594,6 +882,10 @@ export interface components {
       /** Id of the session. */
       session_id: string;
     };
+    /** Tools of a running session; `off` is that of its device until it is set for the session. */
+    SessionToolsShown: components['schemas']['DeviceToolsShown'] & {
+      session_id: string;
+    };
     /** Page of sessions, most recently used first. */
     SessionsBody: {
       /** Sessions of this page. */
@@ -601,10 +893,24 @@ export interface components {
       /** Total number of matching sessions. */
       total: number;
     };
+    /** Origin of a setting's value. */
+    SettingSource: 'environment' | 'run_time' | 'configuration';
+    /**
+     * Settings to change, by section and field (`{"llm": {"model": "x"}}`) or by name (`{"llm.model": "x"}`); `null` goes back to
+     * the value of the configuration.
+     */
+    SettingsChange: Record<string, unknown>;
+    /** Settings that can change while the server runs. */
+    SettingsShown: {
+      /** Values by section and field. */
+      settings: Record<string, Record<string, unknown>>;
+      /** Origins of the values by name, as `llm.model`. */
+      sources: Record<string, components['schemas']['SettingSource']>;
+    };
     /** Which password holds. */
     SetupShown: {
       /** `none` while the admin token logs in, `set` if one was chosen, `configured` if `admin.password` decides. */
-      password: string;
+      password: components['schemas']['PasswordState'];
     };
     /** Snapshot of a dialogue that can be restored. */
     Snapshot: {
@@ -619,7 +925,7 @@ export interface components {
       /** Session of the snapshot. */
       session_id: string;
       /** Version of the state at that time, if the state server reported one. */
-      state_version?: number | null;
+      state_version: number | null;
     };
     /** Snapshots of a session, oldest first. */
     SnapshotsBody: {
@@ -636,14 +942,52 @@ export interface components {
     };
     /** Sounds of a turn. */
     Sounds: {
-      heard?: null | components['schemas']['SoundShown'];
-      said?: null | components['schemas']['SoundShown'];
+      heard: null | components['schemas']['SoundShown'];
+      said: null | components['schemas']['SoundShown'];
+    };
+    /** Connection type of a source of tools. */
+    SourceKind: 'http' | 'websocket' | 'stdio' | 'endpoint' | 'builtin';
+    /** Source and its use by one device. */
+    SourceOfDeviceShown: {
+      /** Connection type. */
+      kind: components['schemas']['SourceKind'];
+      name: string;
+      /** True if conversations of the device have its tools. */
+      on: boolean;
+    };
+    /** Origin of a source of tools. */
+    SourceOrigin: 'configuration' | 'api' | 'endpoint' | 'builtin';
+    /** Source of tools. */
+    SourceShown: {
+      /** Number of connections so far. */
+      connections: number;
+      /** Ids of the devices that may use it; empty for all devices. */
+      devices: string[];
+      /** Connection type. */
+      kind: components['schemas']['SourceKind'];
+      name: string;
+      origin: components['schemas']['SourceOrigin'];
+      /** Version of MCP or LiteMCP; empty while it is not connected. */
+      protocol: string;
+      /** Why it has failed. */
+      reason?: string;
+      state: components['schemas']['SourceState'];
+      /** Tools of the last successful listing. */
+      tools: components['schemas']['ToolShown'][];
+      usage: null | components['schemas']['UsageOfSource'];
+    };
+    /** State of a source. */
+    SourceState: 'connecting' | 'ready' | 'failed' | 'disabled';
+    /** Sources of the tools of one agent. */
+    SourcesShown: {
+      /** The built-in one first, then remote servers including disabled ones, then tool clients of this instance and of others. */
+      sources: components['schemas']['SourceShown'][];
     };
     /** Time of a stage. */
     Span: {
-      detail?: string | null;
+      detail: string | null;
       /** `null` while it lasts. */
-      end_ms?: number | null;
+      end_ms: number | null;
       name: string;
       start_ms: number;
     };
@@ -688,26 +1032,28 @@ export interface components {
     /** What a test has found. */
     Tested: {
       /** What was spoken: a WAV file in base64. */
-      audio?: string | null;
+      audio: string | null;
       /** What failed. */
-      error?: string | null;
+      error: string | null;
       /** Time to the first sound or word. */
-      first_ms?: number | null;
+      first_ms: number | null;
       ok: boolean;
       service: components['schemas']['TurnService'];
       /** What was heard, written or spoken. */
-      text?: string | null;
+      text: string | null;
       /** Time of all. */
       total_ms: number;
     };
-    /** When what happened in a turn. */
+    /** When what happened in a turn, and on which firmware. */
     Timing: {
       /** Its moments. */
       events: components['schemas']['TurnEvent'][];
+      /** Version of its device's firmware, if that is known. */
+      firmware: string | null;
       /** Times of its stages. */
       spans: components['schemas']['Span'][];
       /** Time from the end of speech, or from the beginning of a text, to the first packet or words. */
-      wait_ms?: number | null;
+      wait_ms: number | null;
     };
     /** Pair of tokens in the format of OAuth 2 (RFC 6749, section 5.1). */
     TokenPair: {
@@ -720,6 +1066,30 @@ export interface components {
       /** `bearer`. */
       token_type: string;
     };
+    /** Durations, in milliseconds. */
+    Took: {
+      max: number;
+      mean: number;
+      p50: number;
+      p90: number;
+      p99: number;
+    };
+    /** Answer of a tool. */
+    ToolAnswer: {
+      /** Its parts. */
+      content: components['schemas']['ToolAnswerPart'][];
+      /** True if the tool says that it failed. */
+      failed: boolean;
+    };
+    /** Part of a tool's answer. */
+    ToolAnswerPart: {
+      text: string;
+      type: 'text';
+    } | {
+      base64: string;
+      mime_type: string;
+      type: 'image';
+    };
     /** Tool call, in the shape of OpenAI's API. */
     ToolCall: {
       /** Called function with its arguments. */
@@ -729,15 +1099,71 @@ export interface components {
       /** Type, always `function`. */
       type: string;
     };
+    /** Protocol of a tool server. */
+    ToolProtocol: 'mcp' | 'litemcp';
+    /** Settings of a tool server to add: the keys of a `[[tools.servers]]`, except those for secrets of this server. */
+    ToolServerSettings: {
+      /** True to fill in forms that the server requests during a call with its proposed defaults. */
+      accept_defaults?: boolean | null;
+      /** Arguments of the program. */
+      args?: string[] | null;
+      /** Bearer token. */
+      bearer?: string | null;
+      /** Program; left out if `url` is set. */
+      command?: string | null;
+      /** Ids of the devices whose conversations may use its tools; empty for all. */
+      devices?: string[] | null;
+      /** False to keep the settings without connecting. */
+      enabled?: boolean | null;
+      /** Environment variables of the program. */
+      env?: Record<string, string> | null;
+      /** Headers of every request. */
+      headers?: Record<string, string> | null;
+      /** Name, unique among the servers; also the name of the source. */
+      name: string;
+      protocol?: null | components['schemas']['ToolProtocol'];
+      /** Longest wait for the list of tools after a start. */
+      start_timeout_ms?: number | null;
+      /** Longest wait for the result of a call. */
+      timeout_ms?: number | null;
+      /** Address; left out if `command` is set. */
+      url?: string | null;
+    };
+    /** A tool. */
+    ToolShown: {
+      /** True if its definition is not the one that was seen first or accepted last. */
+      changed: boolean;
+      description: string;
+      /** True if its source says that a call may delete or overwrite something. */
+      destructive: boolean;
+      /** Name of the tool at the source. */
+      name: string;
+      /** JSON Schema of its arguments. */
+      parameters: Record<string, unknown>;
+    };
+    /** Requests since the start of the server. */
+    TrafficShown: {
+      /** Fraction of requests that failed; 0 if there were none. */
+      error_rate: number;
+      /** Requests that failed, with a status from 500 on. */
+      errors: number;
+      /** Requests that were refused, with a status from 400 to 499. */
+      refusals: number;
+      /** All requests. */
+      requests: number;
+      /** Requests by method and route. */
+      routes: components['schemas']['RouteTraffic'][];
+      took_ms: components['schemas']['Took'];
+    };
     /** Answer of a trial. */
     TrialAnswered: {
       answer: string;
       /** Number of earlier turns of the conversation that the model was told of. */
       earlier_turns: number;
       /** Time until the model's first word. */
-      first_word_ms?: number | null;
+      first_word_ms: number | null;
       /** Name of the model that was asked for. */
-      model?: string | null;
+      model: string | null;
       /** Time until the end of its answer. */
       total_ms: number;
     };
@@ -751,9 +1177,9 @@ export interface components {
       /** Set while the fight is running. */
       active: boolean;
       /** Id of the character whose turn it is. */
-      current_turn?: string | null;
+      current_turn: string | null;
       /** Round, counted from 1. */
-      round?: number | null;
+      round: number | null;
     };
     /** A turn. Times are milliseconds since it began. */
     TurnJson: components['schemas']['Timing'] & ({
@@ -762,22 +1188,27 @@ export interface components {
       /** Id of the device or session. */
       client: string;
       /** What the person said, if that is kept. */
-      heard?: string | null;
+      heard: string | null;
       /** Id of the turn, of its trace, and in the log. */
       id: string;
-      /** `voice`, `text` or `chat`. */
-      kind: string;
-      /** `answered`, `interrupted`, `silent`, `failed` or `refused`, once it has ended. */
-      outcome?: string | null;
+      /** Kind of its client. */
+      kind: components['schemas']['TurnKind'];
+      outcome: null | components['schemas']['TurnOutcome'];
       /** What was answered, if that is kept. */
-      said?: string | null;
-      /** `listening`, `thinking`, `speaking` or `ended`. */
-      state: string;
+      said: string | null;
+      /** What it is doing. */
+      state: components['schemas']['TurnState'];
       /** Id of its OpenTelemetry trace: the same number, without hyphens. */
       trace_id: string;
     });
+    /** Kind of a turn's client. */
+    TurnKind: 'voice' | 'text' | 'chat';
+    /** What became of a turn. */
+    TurnOutcome: 'answered' | 'interrupted' | 'silent' | 'failed' | 'refused';
     /** A service of a turn. */
     TurnService: 'asr' | 'llm' | 'tts';
+    /** What a turn is doing. */
+    TurnState: 'listening' | 'thinking' | 'speaking' | 'ended';
     /** Response to `DELETE /api/session/unregister`. */
     Unregistered: {
       /** Text for people. */
@@ -786,6 +1217,19 @@ export interface components {
       status: string;
       /** Current time of the server. */
       timestamp: string;
+    };
+    /** Kind of clients by which use is counted. */
+    UsageKind: 'voice' | 'text' | 'chat' | 'museum' | 'trial';
+    /** Calls of a source, and what they took, since the source is known to this instance. */
+    UsageOfSource: {
+      /** Bytes of results. */
+      bytes_received: number;
+      /** Bytes of tool names and arguments. */
+      bytes_sent: number;
+      /** Number of calls that have ended or were cancelled. */
+      calls: number;
+      /** Time of all calls together, in seconds. */
+      seconds: number;
     };
     /** What was used. */
     UsageShown: {
@@ -825,8 +1269,8 @@ export interface components {
       arguments: string;
       /** Id of the device or session. */
       client: string;
-      /** Kind of the client: `voice`, `text` or `chat`. */
-      kind: string;
+      /** Kind of the client. */
+      kind: components['schemas']['TurnKind'];
       /** Name of the device; empty for none. */
       name: string;
       /** What the person was asked. */

@@ -79,7 +79,7 @@ describe('calls', () => {
     expect(lineOf(call())).toBe('What time is it? → It is ten.');
     expect(lineOf(call({ got: { text: '', calls: ['get_time', 'take_photo'] } }))).toBe('What time is it? → get_time, take_photo');
     expect(lineOf(call({ outcome: 'failed', error: 'no answer in time' }))).toBe('no answer in time');
-    expect(lineOf(call({ service: 'asr', sent: { audio_ms: 5 }, got: { text: null } }))).toBe('');
+    expect(lineOf(call({ service: 'asr', sent: { audio_ms: 5 }, got: {} }))).toBe('');
     expect(lineOf(call({ sent: {}, got: {} }))).toBe('');
   });
 
@@ -93,7 +93,7 @@ describe('calls', () => {
   });
 
   it('have what is known as facts, with units, and empty where the service chooses', () => {
-    const told = { text: 'x', model: '', messages: 5, characters: 2_310, temperature: 0, audio_ms: 1_840, calls: ['a', 'b'], prompt_tokens: null };
+    const told = { text: 'x', model: '', messages: 5, characters: 2_310, temperature: 0, audio_ms: 1_840, calls: ['a', 'b'] };
     expect(factsOf(told, 'en').map(({ field, text }) => `${field}=${text}`)).toEqual([
       'model=', 'messages=5', 'characters=2,310', 'temperature=0', 'audio_ms=1.84 s', 'calls=a, b',
     ]);

@@ -94,7 +94,7 @@ export const en = {
   'ready.ready.about': 'Everything works.',
   'ready.degraded.about': 'The server goes on without one of its parts.',
   'ready.down.about': 'The store cannot be used.',
-  'ready.starting.about': 'An engine is not ready yet.',
+  'ready.starting.about': 'An engine starts, or the model still reads its instructions.',
   'ready.stopping.about': 'The server is being stopped.',
   'service.store': 'Store',
   'service.redis': 'Redis',

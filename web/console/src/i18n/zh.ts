@@ -96,7 +96,7 @@ export const zh: Record<keyof typeof en, string> = {
   'ready.ready.about': '一切正常。',
   'ready.degraded.about': '缺少某个部分，服务器仍在工作。',
   'ready.down.about': '存储无法使用。',
-  'ready.starting.about': '有引擎尚未就绪。',
+  'ready.starting.about': '引擎正在启动，或模型仍在读取指令。',
   'ready.stopping.about': '服务器正在停止。',
   'service.store': '存储',
   'service.redis': 'Redis',

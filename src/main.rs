@@ -42,6 +42,7 @@ enum Command {
     Convert(convert::ConvertArgs),
     Models(models::Args),
     Devices(devices::Args),
+    #[command(visible_alias = "init")]
     Password(password::Args),
     Persons(persons::Args),
     Store(store::Args),

@@ -25,6 +25,33 @@ const LONGEST: Duration = Duration::from_secs(30);
 /// Length of the pieces in which the recogniser gets its sound.
 const PIECE: Duration = Duration::from_millis(60);
 
+/// A test of a service.
+#[derive(Debug)]
+pub enum ServiceTest {
+    /// The recogniser gets this recording at 16 kHz, or what the synthesiser speaks, whose time is not counted.
+    Asr(Option<Vec<i16>>),
+    /// The model answers a question of ours.
+    Llm,
+    /// The synthesiser speaks.
+    Tts {
+        /// What it speaks, or a sentence of ours.
+        text: Option<String>,
+        /// Name of its voice; empty for the configured one.
+        voice: String,
+    },
+}
+
+impl ServiceTest {
+    /// Returns the service that is tested.
+    pub fn service(&self) -> TurnService {
+        match self {
+            Self::Asr(_) => TurnService::Asr,
+            Self::Llm => TurnService::Llm,
+            Self::Tts { .. } => TurnService::Tts,
+        }
+    }
+}
+
 /// What a test has found.
 #[derive(Debug, Default)]
 pub struct Found {
@@ -73,22 +100,21 @@ impl ServiceTests {
         Self { asr, tts, trials, language, spoken, free }
     }
 
-    /// Tests a service. The recogniser gets this recording at 16 kHz, or what the synthesiser speaks, whose time is not counted.
+    /// Tests a service.
     ///
     /// # Errors
     /// Another test runs.
-    pub async fn run(
-        &self,
-        service: TurnService,
-        recording: Option<Vec<i16>>,
-    ) -> Result<Tested, TryAcquireError> {
+    pub async fn run(&self, test: ServiceTest) -> Result<Tested, TryAcquireError> {
         let _free = self.free.try_acquire()?;
         let mut begun = Instant::now();
         let work = async {
-            match service {
-                TurnService::Tts => self.speak().await,
-                TurnService::Llm => self.answer().await,
-                TurnService::Asr => {
+            match test {
+                ServiceTest::Tts { text, voice } => {
+                    let text = text.unwrap_or_else(|| self.sentence());
+                    self.speak(Line { text: text.into(), voice: voice.into() }).await
+                }
+                ServiceTest::Llm => self.answer().await,
+                ServiceTest::Asr(recording) => {
                     let recording = match recording {
                         Some(recording) => recording,
                         None => self.spoken().await?,
@@ -112,10 +138,11 @@ impl ServiceTests {
         }
     }
 
-    async fn speak(&self) -> Result<Found, String> {
-        let text = self.sentence();
+    async fn speak(&self, line: Line) -> Result<Found, String> {
+        self.trials.check_limits().map_err(|error| error.to_string())?;
+        let text = line.text.to_string();
         let begun = Instant::now();
-        let mut spoken = self.tts.speak(Line::new(&*text));
+        let mut spoken = self.tts.speak(line);
         let (mut first, mut samples, mut rate_hz) = (None, Vec::new(), 0);
         while let Some(piece) = spoken.next().await {
             let piece = piece.map_err(|error| told(&error))?;
@@ -126,13 +153,15 @@ impl ServiceTests {
                 break;
             }
         }
+        let length = pcm::duration(samples.len(), rate_hz.max(1));
+        self.trials.count_speech(length, text.chars().count());
         let sound = Some(Sound { samples, rate_hz });
         Ok(Found { first, text, sound })
     }
 
     /// Returns what the synthesiser speaks, as recognisers take it.
     async fn spoken(&self) -> Result<Vec<i16>, String> {
-        let spoken = self.speak().await;
+        let spoken = self.speak(Line::new(self.sentence())).await;
         let found =
             spoken.map_err(|error| format!("the synthesiser has nothing to recognise: {error}"))?;
         let Some(Sound { samples, rate_hz }) = found.sound else { return Ok(Vec::new()) };

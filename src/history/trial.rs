@@ -107,15 +107,27 @@ impl Trials {
         self.answer(&[], words, role).await
     }
 
+    /// Returns an error if a limit of the day is reached.
+    pub(crate) fn check_limits(&self) -> Result<(), TrialError> {
+        self.usage
+            .reached("", None)
+            .map_or(Ok(()), |reached| Err(TrialError::LimitReached(reached)))
+    }
+
+    /// Counts speech of this length, of so many characters.
+    pub(crate) fn count_speech(&self, length: Duration, characters: usize) {
+        let said_ms = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
+        let used = Used { said_ms, said_chars: characters as u64, ..Used::default() };
+        self.usage.count(USAGE_KIND, "", "", &used);
+    }
+
     async fn answer(
         &self,
         earlier: &[StoredTurn],
         words: &str,
         role: RoleSettings,
     ) -> Result<TrialAnswer, TrialError> {
-        if let Some(reached) = self.usage.reached("", None) {
-            return Err(TrialError::LimitReached(reached));
-        }
+        self.check_limits()?;
         let prompt = self.prompt(earlier, words, role);
         self.usage.count(USAGE_KIND, "", "", &Used { turns: 1, ..Used::default() });
         let mut usage = self.usage.counts_model(USAGE_KIND, &prompt, &*self.llm);

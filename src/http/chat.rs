@@ -1,7 +1,9 @@
 //! REST API of chat sessions for applications: creating, listing and messages. Not for their worlds
 //! and snapshots, nor for event streams.
 
-use actix_web::http::header::{CACHE_CONTROL, HeaderMap};
+use std::sync::{Arc, OnceLock};
+
+use actix_web::http::header::{CACHE_CONTROL, HeaderMap, HeaderValue};
 use actix_web::{HttpRequest, HttpResponse, web};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -23,11 +25,14 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::mpsc;
 use tokio::time::{Interval, interval_at};
 use utoipa::ToSchema;
+use uuid::Uuid;
 
 use super::auth::Face;
 use super::extract::{Application, ChatBody, OwnSession};
 use super::fault::{Answer, FaultBody, Faults, Refusal, log_outage, refusal};
+use super::middleware::TRACE_ID;
 use super::params;
+use crate::turn_json::trace_id;
 
 /// Default page size of sessions.
 const PAGE: u32 = 20;
@@ -214,7 +219,7 @@ fn key(
 /// events: `delta` `{"content"}`, `event` (as on the WebSocket), then `done` with the whole answer,
 /// or `error`. A request with the header `Idempotency-Key` may be repeated safely: it is answered
 /// once, even if its client disconnects. Without the header, a message whose client disconnects is
-/// dropped as long as no tool was called.
+/// dropped as long as no tool was called. `X-Trace-Id` names the trace of the turn, where one has begun.
 #[utoipa::path(post, path = "/api/sessions/{id}/chat", tag = "chat sessions",
     params(("id" = String, Path,), ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 128)),
     request_body = ChatRequest,
@@ -233,12 +238,23 @@ pub(super) async fn chat(
     if !said.context_only {
         chats.service.check_share(&asker).await.map_err(|e| failed(&e))?;
     }
-    if said.stream {
-        return streamed(chats.service.clone(), id, said, key).await;
-    }
-    let ask = RequestOptions { key, out: None };
-    let answer = Box::pin(chats.service.chat(&id, &said, ask)).await;
-    Ok(HttpResponse::Ok().json(answer.map_err(|e| failed(&e))?))
+    let ask = RequestOptions { key, ..RequestOptions::default() };
+    let turn_id = Arc::clone(&ask.turn_id);
+    let answer = if said.stream {
+        streamed(chats.service.clone(), id, said, ask).await
+    } else {
+        let answer = Box::pin(chats.service.chat(&id, &said, ask)).await;
+        answer.map(|answer| HttpResponse::Ok().json(answer)).map_err(|e| failed(&e))
+    };
+    Ok(traced(answer, &turn_id))
+}
+
+/// Names the trace of the turn in the header of an answer, or of a refusal.
+fn traced(answer: Answer, turn_id: &OnceLock<Uuid>) -> HttpResponse {
+    let mut response = answer.unwrap_or_else(HttpResponse::from);
+    let value = turn_id.get().and_then(|id| HeaderValue::from_str(&trace_id(id)).ok());
+    value.map(|id| response.headers_mut().insert(TRACE_ID, id));
+    response
 }
 
 type Work = BoxFuture<'static, Result<ChatResponse, ChatError>>;
@@ -256,10 +272,10 @@ async fn streamed(
     service: ChatService,
     id: SessionId,
     said: ChatRequest,
-    key: Option<RequestKey>,
+    ask: RequestOptions,
 ) -> Answer {
     let (out, mut pieces) = mpsc::channel(PIECES);
-    let ask = RequestOptions { key, out: Some(out) };
+    let ask = RequestOptions { out: Some(out), ..ask };
     let mut work: Work = Box::pin(async move { service.chat(&id, &said, ask).await });
     let (first, work) = tokio::select! {
         biased;

@@ -40,6 +40,8 @@ use crate::config::HttpConfig;
 
 /// Header of a request's id, in both directions.
 pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// Header with the id of the trace of a turn.
+pub(super) const TRACE_ID: HeaderName = HeaderName::from_static("x-trace-id");
 /// Longest request id accepted from a client, in characters.
 const MAX_REQUEST_ID_CHARS: usize = 64;
 /// Longest path in a log line, in characters, for requests without a route.
@@ -99,7 +101,7 @@ impl MiddlewareState {
         let mut cors = Cors::default()
             .allowed_methods(methods)
             .allow_any_header()
-            .expose_headers([REQUEST_ID, header::RETRY_AFTER])
+            .expose_headers([REQUEST_ID, TRACE_ID, header::RETRY_AFTER])
             .max_age(PREFLIGHT_SECONDS);
         for origin in self.origins.origins() {
             cors = match origin.as_str() {

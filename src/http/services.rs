@@ -3,6 +3,7 @@
 use actix_web::{HttpResponse, web};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use hearken_actors::role::MAX_NAME_CHARS;
 use hearken_actors::settings::ms::in_ms;
 use hearken_proto::fault::Fault;
 use hearken_proto::json;
@@ -15,8 +16,10 @@ use super::fault::{Answer, Faults, refusal};
 use super::request_identity::body;
 use super::wav;
 use crate::history::sound::wav_file;
-use crate::service_tests::{ServiceTests, Sound};
+use crate::service_tests::{ServiceTest, ServiceTests, Sound};
 
+/// Longest text that is spoken.
+const MAX_TEXT_CHARS: usize = 1_000;
 /// Largest request, in bytes: the largest recording, in base64.
 const MAX_BYTES: usize = 9 << 20;
 
@@ -27,6 +30,13 @@ pub(super) struct Test {
     service: TurnService,
     /// For the recogniser: a WAV file in base64, 16-bit PCM, at most 30 s. Without it, what the synthesiser speaks.
     recording: Option<String>,
+    /// For the synthesiser: what it speaks, at most 1,000 characters. Without it, a sentence of ours.
+    #[schema(max_length = 1_000)]
+    text: Option<String>,
+    /// For the synthesiser: name of its voice; empty for the configured one.
+    #[serde(default)]
+    #[schema(max_length = 200)]
+    voice: String,
 }
 
 /// What a test has found.
@@ -50,14 +60,31 @@ struct Tested {
     error: Option<String>,
 }
 
-/// Reads a request: the service, and the sound of its recording at 16 kHz.
-fn read(body: &[u8]) -> Result<(TurnService, Option<Vec<i16>>), String> {
+/// Reads a request.
+fn read(body: &[u8]) -> Result<ServiceTest, String> {
     let asked = json::read::<Test>(body).map_err(|error| error.about("the body"))?;
-    let Some(recording) = asked.recording else { return Ok((asked.service, None)) };
+    let Test { service, recording, text, voice } = asked;
+    if text.as_ref().is_some_and(|text| text.chars().count() > MAX_TEXT_CHARS) {
+        return Err(format!("`text` has at most {MAX_TEXT_CHARS} characters"));
+    }
+    if voice.chars().count() > MAX_NAME_CHARS {
+        return Err(format!("`voice` has at most {MAX_NAME_CHARS} characters"));
+    }
+    let recording = recording.as_deref().map(sound_of).transpose()?;
+    Ok(match service {
+        TurnService::Asr => ServiceTest::Asr(recording),
+        TurnService::Llm => ServiceTest::Llm,
+        TurnService::Tts => {
+            ServiceTest::Tts { text: text.filter(|text| !text.trim().is_empty()), voice }
+        }
+    })
+}
+
+/// Returns the sound of a recording at 16 kHz.
+fn sound_of(recording: &str) -> Result<Vec<i16>, String> {
     let unusable = |about: &str| format!("`recording` cannot be used: {about}");
     let file = STANDARD.decode(recording.trim_ascii()).map_err(|_| unusable("it is no base64"))?;
-    let sound = wav::read(&file).map_err(|error| unusable(&error.to_string()))?;
-    Ok((asked.service, Some(sound)))
+    wav::read(&file).map_err(|error| unusable(&error.to_string()))
 }
 
 fn encoded(sound: &Sound) -> String {
@@ -76,8 +103,9 @@ pub(super) async fn test(
     let bytes = body(payload, MAX_BYTES).await?;
     let read = web::block(move || read(&bytes)).await;
     let read = read.map_err(|_| refusal(Fault::GoingAway, "the server is stopping"))?;
-    let (service, recording) = read.map_err(|about| refusal(Fault::BadRequest, &about))?;
-    let tested = tests.run(service, recording).await;
+    let test = read.map_err(|about| refusal(Fault::BadRequest, &about))?;
+    let service = test.service();
+    let tested = tests.run(test).await;
     let tested =
         tested.map_err(|_| refusal(Fault::Busy, "another test runs: wait until it has ended"))?;
     let total_ms = in_ms(tested.total);

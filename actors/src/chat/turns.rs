@@ -2,7 +2,7 @@
 //! runs the rounds, and stores the turn. A task of the server does this; the request only waits for
 //! it. Not for managing sessions.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use hearken_proto::chat::{
     AnswerUsage, ChatContext, ChatRequest, ChatResponse, ChatSession, ChatStatus, ContextTool,
@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
+use uuid::Uuid;
 
 use super::api_output::{ApiOutput, ChatPiece};
 use super::context::{prompt, to_stored_message};
@@ -51,6 +52,8 @@ pub struct RequestOptions {
     pub key: Option<RequestKey>,
     /// Channel for the streamed answer.
     pub out: Option<mpsc::Sender<ChatPiece>>,
+    /// Receives the id of the turn, which is that of its trace, once one has begun.
+    pub turn_id: Arc<OnceLock<Uuid>>,
 }
 
 /// Stored knowledge about a request.
@@ -164,6 +167,9 @@ impl ChatService {
     ) -> Result<ChatResponse, ChatError> {
         let client = inputs.session.id.as_str();
         let trace = self.turn_journal.begin_as(ClientKind::Chat, client, self.role());
+        if let Some(id) = trace.id() {
+            pending.options.turn_id.get_or_init(|| id);
+        }
         let turn = Turn::new(TurnId(1), &CancellationToken::new()).traced(trace);
         let mut answering = std::pin::pin!(self.answer(pending, inputs, &turn, request_record));
         let why = tokio::select! {

@@ -166,11 +166,11 @@ impl Clients {
         let judge = self.judge.clone();
         async move {
             if !stream {
-                let options = RequestOptions { key, out: None };
+                let options = RequestOptions { key, ..RequestOptions::default() };
                 return instance.service.chat(&id, &request, options).await;
             }
             let (out, pieces) = mpsc::channel(2);
-            let options = RequestOptions { key, out: Some(out) };
+            let options = RequestOptions { key, out: Some(out), ..RequestOptions::default() };
             let reading = read(pieces, judge.clone());
             let (answered, streamed) =
                 tokio::join!(instance.service.chat(&id, &request, options), reading);

@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hearken_actors::audio::pcm;
+use hearken_test_support::eventually;
 use hearken_test_support::vendors::Behaviour;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -44,6 +45,33 @@ async fn each_service_is_tried_alone_and_measured() {
     assert!(vendors.asr.seen().audio_bytes - sounds > 32_000, "it has heard both");
     let (status, told) = tested(&admin, json!({"service": "llm"})).await;
     assert_eq!((status, &told["text"]), (200, &json!(REPLY.join(" "))), "{told}");
+    admin.server.stop().await;
+}
+
+#[tokio::test]
+async fn a_text_is_spoken_in_a_voice_and_counted_until_a_limit_is_reached() {
+    let vendors = Vendors::start().await;
+    let admin = Admin::start(&vendors, |config| config.usage.total_seconds = 1).await;
+    let (text, voice) = ("Nobody has said this before.", "another");
+    let body = json!({"service": "tts", "text": text, "voice": voice});
+    let (status, told) = tested(&admin, body.clone()).await;
+    assert_eq!((status, &told["ok"], &told["text"]), (200, &json!(true), &json!(text)), "{told}");
+    let sent = &calls(&admin, "tts").await[0]["sent"];
+    assert_eq!((&sent["text"], &sent["voice"]), (&json!(text), &json!(voice)));
+    let (_, told) = ask(&admin.server, Method::GET, "/api/usage", &admin.token, Value::Null).await;
+    let trials = told["kinds"].as_array().unwrap().iter().find(|kind| kind["kind"] == "trial");
+    assert_eq!(trials.unwrap()["said_chars"], text.len(), "{told}");
+    // Some more, until there is a second of speech.
+    let refused = eventually("the limit is reached", async || {
+        let (_, told) = tested(&admin, body.clone()).await;
+        told["error"].as_str().map(ToOwned::to_owned)
+    });
+    assert_eq!(refused.await, "nothing is left today of the seconds of speech for all clients");
+    for (field, characters) in [("text", 1_001), ("voice", 201)] {
+        let long = json!({"service": "tts", field: "x".repeat(characters)});
+        let (status, told) = tested(&admin, long).await;
+        assert!(status == 400 && told.to_string().contains(field), "{told}");
+    }
     admin.server.stop().await;
 }
 

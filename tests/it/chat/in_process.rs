@@ -243,7 +243,9 @@ impl ChatInProcess {
         let request: ChatRequest = serde_json::from_value(json!({"message": message})).unwrap();
         let hash = message.to_owned();
         let key = key.map(|name| RequestKey { name: name.into(), hash });
-        self.service.chat(&self.id, &request, RequestOptions { key, out: None }).await
+        self.service
+            .chat(&self.id, &request, RequestOptions { key, ..RequestOptions::default() })
+            .await
     }
 
     /// Says what hits the goblin, and leaves once that is done and its answer is held back.

@@ -199,3 +199,30 @@ async fn a_named_request_may_be_repeated() {
     assert_eq!(told["response"], "You said hi", "each session has its own names");
     table.server.stop().await;
 }
+
+#[actix_web::test]
+async fn an_answer_names_the_trace_of_its_turn() {
+    let table = Table::start().await;
+    let session = table.session().await;
+    let ask = async |said: Value| {
+        let request = table.request(Method::POST, &session.path("/chat"));
+        let response = request.header("Idempotency-Key", "one").json(&said).send().await.unwrap();
+        let trace = response.headers().get("x-trace-id");
+        (response.status().as_u16(), trace.map(|id| id.to_str().unwrap().to_owned()))
+    };
+    let last = async || {
+        let (_, told) = table.get("/api/turns?limit=1").await;
+        told["turns"][0]["trace_id"].as_str().map(ToOwned::to_owned)
+    };
+    let whole = ask(json!({"message": "hi"})).await;
+    assert_eq!((whole.0, whole.1.is_some(), last().await), (200, true, whole.1));
+    // The same answer again is no turn.
+    assert_eq!(ask(json!({"message": "hi"})).await, (200, None));
+    assert_eq!(ask(json!({"message": "", "stream": true})).await, (400, None));
+    let request = table.request(Method::POST, &session.path("/chat"));
+    let response = request.json(&json!({"message": "hi", "stream": true})).send().await.unwrap();
+    let trace = response.headers()["x-trace-id"].to_str().unwrap().to_owned();
+    response.text().await.unwrap();
+    assert_eq!(last().await, Some(trace));
+    table.server.stop().await;
+}

@@ -146,7 +146,7 @@ impl ChatInProcess {
         let request: ChatRequest =
             serde_json::from_value(json!({"message": said.text(), "stream": stream})).unwrap();
         let key = key.map(|key| RequestKey { name: format!("key-{key}"), hash: said.text() });
-        let options = RequestOptions { key, out };
+        let options = RequestOptions { key, out, ..RequestOptions::default() };
         shown(Box::pin(self.service.chat(id, &request, options)).await)
     }
 }

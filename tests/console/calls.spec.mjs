@@ -1,6 +1,6 @@
 // The last calls of the services on the screen Services: those of a turn against a real server; failures, calls without words and
 // refusals are answers made up here. Not for the tests of services: see services.spec.mjs.
-import { accessible, expect, test } from './support.mjs';
+import { accessible, drawn, expect, test } from './support.mjs';
 
 const TIME = String.raw`\s*[\d.]+ (ms|s)`;
 const calls = (page) => page.getByRole('region', { name: 'Last calls' });
@@ -84,6 +84,39 @@ test('calls that failed are found behind many that did not, and tell why', async
   await calls(page).getByLabel('Service', { exact: true }).selectOption('Synthesiser');
   await expect(calls(page).getByText('None of the last calls failed.')).toBeVisible();
   expect(asked).toEqual(['limit=50', 'service=tts&limit=200', 'service=asr&limit=200', 'service=llm&limit=200', 'service=tts&limit=200']);
+  expect(faults).toEqual([]);
+});
+
+test('response times are drawn by service, where two calls were answered', async ({ page, open, faults }) => {
+  const at = (seconds) => new Date(Date.parse(CALL.began) + seconds * 1_000).toISOString();
+  const all = [CALL];
+  await tell(page, all);
+  await open('services');
+  await expect(calls(page).getByRole('listitem')).toHaveCount(1);
+  await expect(calls(page).locator('canvas')).toHaveCount(0);
+  all.unshift(
+    { ...CALL, number: 12, began: at(40), outcome: 'failed', error: 'no', first_ms: null }, { ...CALL, number: 11, began: at(30), first_ms: 410 },
+    { ...CALL, number: 10, began: at(20), service: 'asr', first_ms: null, total_ms: 1_500 }, { ...CALL, number: 9, began: at(10), service: 'tts', first_ms: 120 },
+  );
+  await calls(page).getByRole('button', { name: 'Reload' }).click();
+  const chart = 'Response times of the last 4 calls that were answered, with their medians: Synthesiser 120 ms, Recogniser 1.50 s, Language model 320 ms.';
+  for (const colour of ['--accent', '--warn', '--ink']) await drawn(page, chart, colour);
+  const plot = calls(page).locator('.u-over');
+  const { width, height } = await plot.boundingBox();
+  await plot.hover({ position: { x: width - 8, y: height / 2 } });
+  await expect(calls(page).locator('.u-legend')).toContainText(/Language model\s*410 ms/);
+  await expect(calls(page).getByRole('listitem')).toHaveCount(5);
+  await accessible(page);
+  await page.getByLabel('Colours').selectOption('dark');
+  for (const colour of ['--accent', '--warn', '--ink']) await drawn(page, chart, colour);
+  await page.setViewportSize({ width: 360, height: 740 });
+  await drawn(page, chart);
+  const [content, room] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
+  expect(content).toBeLessThanOrEqual(room);
+  await accessible(page);
+  await calls(page).getByLabel('Only failed').check();
+  await expect(calls(page).getByRole('listitem')).toHaveCount(1);
+  await expect(calls(page).locator('canvas')).toHaveCount(0);
   expect(faults).toEqual([]);
 });
 

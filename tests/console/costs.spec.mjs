@@ -1,6 +1,6 @@
 // What was used and what it costs, against a real server: numbers after a turn, a limit that is set, reached and taken away,
 // values that are refused. Names of reached limits, prices and a long range alone are answers made up here. Not for counting.
-import { accessible, expect, operator, setting, test } from './support.mjs';
+import { accessible, drawn, expect, operator, setting, test } from './support.mjs';
 
 const region = (page, name) => page.getByRole('region', { name, exact: true });
 const group = (page, name) => page.getByRole('group', { name, exact: true });
@@ -157,6 +157,28 @@ test('reached limits are named, and money has its currency', async ({ page, open
   expect(faults).toEqual([]);
 });
 
+test('the chart tells the day at the pointer, follows the colours, and is as wide as the screen', async ({ page, open, faults }) => {
+  const { today } = await usage();
+  await tell(page, { currency: 'EUR', days: [{ day: today, ...SUMS }] });
+  await open('costs');
+  const chart = /^Money by day from .*: 0\.25\sEUR in all/;
+  await drawn(page, chart);
+  const plot = page.getByRole('img', { name: chart }).locator('.u-over');
+  const { width, height } = await plot.boundingBox();
+  await plot.hover({ position: { x: width - 8, y: height / 2 } });
+  const told = page.getByRole('img', { name: chart }).locator('.u-legend');
+  const day = new Intl.DateTimeFormat('en', { dateStyle: 'medium', timeZone: 'UTC' }).format(new Date(today));
+  await expect(told).toContainText(day);
+  await expect(told).toContainText(/Money\s*0\.25\sEUR/);
+  await accessible(page);
+  await page.getByLabel('Colours').selectOption('dark');
+  await drawn(page, chart);
+  await page.setViewportSize({ width: 700, height: 740 });
+  await drawn(page, chart);
+  await accessible(page);
+  expect(faults).toEqual([]);
+});
+
 test('nothing used, no password: the screen says so, and shows the limits', async ({ page, open, faults }) => {
   const none = Object.fromEntries(Object.keys(SUMS).map((key) => [key, 0]));
   const limits = { device: UNLIMITED, total: { ...UNLIMITED, tokens: 5_000 } };
@@ -168,6 +190,7 @@ test('nothing used, no password: the screen says so, and shows the limits', asyn
   });
   await page.reload();
   await expect(page.getByText('Nothing has been used in these days.')).toBeVisible();
+  await expect(page.locator('canvas')).toHaveCount(0);
   await expect(region(page, 'By device')).toHaveCount(0);
   await expect(region(page, 'Limits and prices')).toContainText('Tokens: 5,000');
   await expect(page.getByText('To change limits and prices, enter the password')).toBeVisible();
@@ -196,7 +219,7 @@ test('90 days fit a phone, in dark colours and Chinese', async ({ page, open, fa
   await open('costs', { language: 'zh', theme: 'dark' });
   await page.getByLabel('显示的天数').selectOption('90 天');
   await page.getByLabel('显示内容').selectOption('令牌数');
-  await expect(page.getByRole('img', { name: /每天的令牌数/ })).toBeVisible();
+  await drawn(page, /每天的令牌数/);
   await page.getByText('以表格显示每一天').click();
   await expect(region(page, '按天').getByRole('row')).toHaveCount(91);
   const [content, width] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);

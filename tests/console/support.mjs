@@ -90,6 +90,19 @@ export async function accessible(page) {
   expect(found.violations.map((one) => `${one.id}: ${one.nodes.map((node) => node.html).join(' | ')}`)).toEqual([]);
 }
 
+/** Expects a chart of this name that is drawn in the colour of this variable of now, as wide as there is room. */
+export async function drawn(page, name, colour = '--accent') {
+  const chart = page.getByRole('img', { name });
+  await expect(chart).toBeVisible();
+  const look = () => chart.locator('canvas').evaluate((canvas, variable) => {
+    const [red, green, blue] = getComputedStyle(document.documentElement).getPropertyValue(variable).match(/[0-9a-f]{2}/gi).map((part) => parseInt(part, 16));
+    const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+    const count = data.reduce((sum, value, at) => sum + (at % 4 === 0 && value === red && data[at + 1] === green && data[at + 2] === blue ? 1 : 0), 0);
+    return { isDrawn: count > 10, isWide: Math.abs(canvas.clientWidth - canvas.closest('[role=img]').clientWidth) < 2 };
+  }, colour);
+  await expect.poll(look).toEqual({ isDrawn: true, isWide: true });
+}
+
 /** Runs the tests of a file only where this is given; otherwise says once why they are skipped. */
 export function onlyIf(tests, given, reason) {
   // The processes that run tests read the files again.

@@ -2,6 +2,7 @@
 // reads them. Not for words, which are in words.ts.
 import { number } from '../lib/format';
 import type { Measure, ReachedLimit, Sums, Usage, UsageDay } from '../lib/types';
+import { topOf } from '../ui/chart';
 
 export const MEASURES: readonly Measure[] = ['cost', 'tokens', 'seconds'];
 const DAY_MS = 86_400_000;
@@ -33,11 +34,8 @@ export function shareOf(part: number, whole: number): number {
 /** Returns a round number that no amount exceeds: the upper end of an axis. */
 export function roundTop(amounts: readonly number[], measure: Measure): number {
   const most = Math.max(0, ...amounts);
-  if (most === 0) return 1;
   const unit = measure !== 'seconds' || most < 60 ? 1 : most < 3_600 ? 60 : 3_600;
-  const power = 10 ** Math.floor(Math.log10(most / unit));
-  const step = [1, 2, 5, 10].find((one) => one * power * unit >= most) ?? 10;
-  return step * power * unit;
+  return topOf(most, unit);
 }
 
 export interface NamedLimit extends ReachedLimit { name: string }

@@ -1,8 +1,9 @@
-// Checks days without a gap, shares, how amounts are formatted, names of reached limits, and values of settings.
+// Checks days without a gap and their chart, shares, how amounts are formatted, names of reached limits, and values of settings.
 import { describe, expect, it } from 'vitest';
 import type { Sums } from '../lib/types';
 import { amountOf, amountText, dayText, filled, money, percent, reachedBy, roundTop, shareOf, spoken } from './amounts';
 import { FIELDS, faultOf } from './fields';
+import { seriesOf } from './series';
 
 const sums = (of: Partial<Sums> = {}): Sums => ({
   turns: 0, refused: 0, prompt_tokens: 0, completion_tokens: 0, heard_seconds: 0, said_seconds: 0, said_chars: 0, cost: 0, ...of,
@@ -43,6 +44,20 @@ describe('days', () => {
 
   it('are named the same wherever the browser is', () => {
     expect([dayText('2030-01-31', 'en'), dayText('2030-01-31', 'en', true)]).toEqual(['Jan 31, 2030', '1/31']);
+  });
+});
+
+describe('the chart', () => {
+  const used = [{ day: '2030-01-01', ...sums({ prompt_tokens: 900, completion_tokens: 100, heard_seconds: 61, cost: 0.25 }) }];
+
+  it('has one amount a day, also of days without use, under a round top', () => {
+    const chart = seriesOf({ from: '2029-12-31', today: '2030-01-02', days: used }, 'tokens');
+    expect(chart).toEqual({ days: ['2029-12-31', '2030-01-01', '2030-01-02'], x: [0, 1, 2], amounts: [0, 1_000, 0], top: 1_000, sum: 1_000 });
+  });
+
+  it('is of the measure that is chosen', () => {
+    const of = (measure: 'cost' | 'seconds') => seriesOf({ from: '2030-01-01', today: '2030-01-01', days: used }, measure);
+    expect([of('cost').sum, of('cost').top, of('seconds').amounts, of('seconds').top]).toEqual([0.25, 0.5, [61], 120]);
   });
 });
 

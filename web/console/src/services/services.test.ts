@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { Service, ServiceCall, ServiceTest } from '../lib/types';
 import { factsOf, failedOf, lineOf } from './calls';
 import { keysFor, outcomeOf, readOutcome, seconds } from './estimate';
+import { momentOnAxis, seriesOf } from './series';
 import { areShown, stepsOf } from './steps';
 
 const tested = (service: Service, first_ms: number | null, total_ms: number, ok = true): ServiceTest =>
@@ -90,6 +91,31 @@ describe('calls', () => {
     const { words, calls } = failedOf([first, second]);
     expect([words, ...calls.map((one) => one.number)]).toEqual([false, 4, 5, 2, 1]);
     expect(failedOf([])).toEqual({ words: true, calls: [] });
+  });
+
+  it('are a chart of the times of those that were answered, the oldest first, by service', () => {
+    const at = (seconds: number) => new Date(Date.UTC(2030, 0, 1, 10, 0, seconds)).toISOString();
+    const chart = seriesOf([
+      call({ began: at(5), first_ms: 100 }), call({ service: 'tts', began: at(4), first_ms: null, total_ms: 900 }), call({ began: at(3), first_ms: 300 }),
+      call({ began: at(2), outcome: 'failed' }), call({ began: at(1), outcome: 'running', first_ms: null, total_ms: null }), call({ began: at(0), first_ms: 140 }),
+    ]);
+    expect(chart?.x).toEqual([0, 3, 4, 5].map((seconds) => Date.parse(at(seconds))));
+    expect(chart?.lines).toEqual([
+      { service: 'tts', values: [null, null, 900, null], median: 900 },
+      { service: 'llm', values: [140, 300, null, 100], median: 140 },
+    ]);
+    expect(chart?.most).toBe(900);
+  });
+
+  it('have no chart where fewer than two were answered', () => {
+    expect([seriesOf([]), seriesOf([call()]), seriesOf([call(), call({ outcome: 'cancelled' })])]).toEqual([null, null, null]);
+    expect(seriesOf([call({ first_ms: 100 }), call({ first_ms: 201 })])?.lines[0]?.median).toBe(150.5);
+  });
+
+  it('have moments on the axis with seconds, minutes or days', () => {
+    const at = new Date(2030, 0, 31, 10, 5, 7).getTime();
+    expect([60_000, 3_600_000].map((span) => momentOnAxis(at, span, 'en-GB'))).toEqual(['10:05:07', '10:05']);
+    expect(momentOnAxis(at, 200_000_000, 'en-GB')).toMatch(/31.*10:05/);
   });
 
   it('have what is known as facts, with units, and empty where the service chooses', () => {

@@ -1,5 +1,5 @@
-// The turns that are kept, against a real server: switching keeping on, searching, opening, playing, saving, asking again and
-// deleting. The last test deletes everything and switches keeping off. Not for the list of Live.
+// The turns that are kept, against a real server: switching keeping on, searching, opening, playing, saving, asking again, hearing
+// answers in another voice, and deleting. The last test deletes everything and switches keeping off. Not for the list of Live.
 import { readFileSync } from 'node:fs';
 import { accessible, expect, keep, listenToOutput, operator, test } from './support.mjs';
 
@@ -202,6 +202,52 @@ test('the model is asked again, and its answers stand beside the first one', asy
   await accessible(page);
   await second.getByRole('button', { name: 'Remove' }).click();
   await expect(panel.getByRole('article')).toHaveCount(2);
+  expect(faults).toEqual([]);
+});
+
+test('the first answer and another one are heard in a voice', async ({ page, open, faults }) => {
+  await listenToOutput(page);
+  await kept(page, open, ENGLISH);
+  const [{ said }] = await found(ENGLISH);
+  await page.getByRole('link', { name: 'History' }).click();
+  const turn = item(page, ENGLISH);
+  await turn.getByRole('link').click();
+  await turn.getByRole('button', { name: 'Try again' }).click();
+  const panel = turn.getByRole('region', { name: 'Try again' });
+  await panel.getByRole('button', { name: 'Ask the model' }).click();
+  const answers = panel.getByRole('article');
+  await expect(answers).toHaveCount(2, { timeout: 20_000 });
+  const another = (await answers.last().locator('p.text').textContent()).trim();
+  for (const [answer, title, text, voice] of [[answers.first(), 'First answer', said.trim(), ''], [answers.last(), 'Attempt 1', another, 'anna']]) {
+    await panel.getByLabel('Voice', { exact: true }).fill(voice);
+    await page.evaluate(() => (window.loudest = 0));
+    const sent = page.waitForRequest('**/api/services/test');
+    await answer.getByRole('button', { name: `Listen: ${title}` }).click();
+    expect((await sent).postDataJSON()).toEqual({ service: 'tts', text, ...(voice ? { voice } : {}) });
+    await expect(answer).toContainText(/First sound\s*[\d.]+ (ms|s)/, { timeout: 20_000 });
+    await expect(answer).toContainText(new RegExp(`Voice\\s*${voice || 'As configured'}`));
+    await expect.poll(() => page.evaluate(() => window.loudest), { timeout: 15_000 }).toBeGreaterThan(0.02);
+  }
+  await accessible(page);
+  await expect(answers.last().getByRole('button', { name: 'Play again' })).toBeVisible({ timeout: 30_000 });
+  await page.evaluate(() => (window.loudest = 0));
+  await answers.last().getByRole('button', { name: 'Play again' }).click();
+  await expect.poll(() => page.evaluate(() => window.loudest), { timeout: 15_000 }).toBeGreaterThan(0.02);
+  expect(faults).toEqual([]);
+});
+
+test('a voice that cannot speak is told with a remedy', async ({ page, open, faults }) => {
+  await kept(page, open, ENGLISH);
+  const failed = { service: 'tts', ok: false, first_ms: null, total_ms: 12, text: null, audio: null, error: 'there is no voice of this name' };
+  await page.route('**/api/services/test', (route) => route.fulfill({ json: failed }));
+  await page.getByRole('link', { name: 'History' }).click();
+  const turn = item(page, ENGLISH);
+  await turn.getByRole('link').click();
+  await turn.getByRole('button', { name: 'Try again' }).click();
+  await turn.getByRole('button', { name: 'Listen: First answer' }).click();
+  await expect(turn.getByRole('alert')).toContainText('there is no voice of this name');
+  await expect(turn.getByRole('button', { name: 'Play again' })).toHaveCount(0);
+  await accessible(page);
   expect(faults).toEqual([]);
 });
 

@@ -1,4 +1,5 @@
-// Kept turns by day and client, and the times of an answer as its timeline tells them. Not for loading or showing them.
+// Kept turns by day and client, the times of an answer as its timeline tells them, and as much of it as is spoken to try a
+// voice. Not for loading or showing them.
 import type { HistorySummary, KeptTurn, Turn } from '../lib/types';
 
 export interface Group { key: string; client: string; began: string; turns: KeptTurn[] }
@@ -36,4 +37,16 @@ export function modelTimes(turn: Pick<Turn, 'spans'>): { first: number | null; t
     first: first ? (first.end_ms ?? first.start_ms) - first.start_ms : null,
     total: models.length > 0 ? Math.max(...ends) - begin : null,
   };
+}
+
+/** Most characters that the server lets the synthesiser speak in a test. */
+const SPOKEN = 1_000;
+
+/** Returns as much of a text as can be spoken at once, up to the end of a word where it is longer. */
+export function beginningOf(text: string): string {
+  const letters = [...text.trim()];
+  if (letters.length <= SPOKEN) return letters.join('');
+  const cut = letters.slice(0, SPOKEN).join('');
+  const end = cut.search(/\s+\S*$/);
+  return end > 0 ? cut.slice(0, end) : cut;
 }

@@ -1,8 +1,8 @@
-// Checks how kept turns are grouped, and what of their sound is played from a moment on.
+// Checks how kept turns are grouped, how much of an answer is spoken, and what of their sound is played from a moment on.
 import { describe, expect, it } from 'vitest';
 import type { KeptTurn } from '../lib/types';
 import { timeline } from '../live/layout';
-import { clientsOf, grouped, modelTimes } from './group';
+import { beginningOf, clientsOf, grouped, modelTimes } from './group';
 import { partsFrom, reachOf, tracksOf } from './tracks';
 
 const turn = (id: string, client: string, began: string, of: Partial<KeptTurn> = {}): KeptTurn => ({
@@ -32,6 +32,19 @@ describe('kept turns', () => {
     const spans = [span('model', 100, 900), span('model_first_word', 100, 400), span('tool', 900, 950), span('model', 950, 2_000), span('model_first_word', 950, 1_000)];
     expect(modelTimes({ spans })).toEqual({ first: 300, total: 1_900 });
     expect(modelTimes({ spans: [span('model', 100, null), span('speech', 0, 50)] })).toEqual({ first: null, total: null });
+  });
+});
+
+describe('what is spoken of an answer', () => {
+  it('is all of it, or its beginning up to the end of a word', () => {
+    expect(beginningOf('  It is ten. ')).toBe('It is ten.');
+    expect(beginningOf('word '.repeat(300))).toBe('word '.repeat(200).trimEnd());
+    expect(beginningOf(`${'a'.repeat(990)} ${'b'.repeat(20)}`)).toBe('a'.repeat(990));
+  });
+
+  it('is cut between characters where there are no words', () => {
+    expect(beginningOf('灯'.repeat(1_001))).toBe('灯'.repeat(1_000));
+    expect(beginningOf('😀'.repeat(1_001))).toBe('😀'.repeat(1_000));
   });
 });
 

@@ -1,5 +1,5 @@
-// Plays the sounds of a turn on its time axis: play, pause, seek. Decodes them itself, so that the page's policy needs no
-// sound from elsewhere. Not for the buttons.
+// Plays the sounds of a turn on its time axis: play, pause, seek; one turn at a time. Decodes them itself, so that the page's
+// policy needs no sound from elsewhere. Not for the buttons.
 import type { Voice } from '../lib/types';
 import type { Interval } from '../live/culprit';
 import { partsFrom, type Track } from './tracks';
@@ -8,6 +8,8 @@ export class Player {
   /** The position, in milliseconds since the turn began. */
   at = $state(0);
   playing = $state(false);
+  /** The one that was played last. */
+  private static last: Player | null = null;
   private context: AudioContext | null = null;
   private readonly sounds = new Map<Voice, AudioBuffer>();
   private sources: AudioBufferSourceNode[] = [];
@@ -29,6 +31,8 @@ export class Player {
     await context.resume();
     await Promise.all(this.tracks.map(({ voice }) => this.decode(context, voice)));
     if (this.closed) return;
+    if (Player.last !== this) Player.last?.pause();
+    Player.last = this;
     if (this.at >= this.reach.to) this.at = this.reach.from;
     this.playing = true;
     this.start(context);
@@ -49,6 +53,7 @@ export class Player {
   close(): void {
     this.closed = true;
     this.pause();
+    if (Player.last === this) Player.last = null;
     void this.context?.close();
   }
 

@@ -186,9 +186,12 @@ export const history = {
     ofHistory<AgainAnswer>(one('', id, '/again'), { method: 'POST', body }),
 };
 
-/** Tests a service; the recogniser gets the recording, a WAV file in base64, or what the synthesiser speaks. */
-export const testService = (service: Service, recording?: string) =>
-  session.call<ServiceTest>('operator', '/api/services/test', { method: 'POST', body: { service, ...(recording ? { recording } : {}) } });
+/** What a service is tested with; empty is what the server has for it. A recording is a WAV file in base64. */
+export interface TestInput { recording?: string; text?: string; voice?: string }
+
+/** Tests a service: the recogniser with a recording, the synthesiser with a text and a voice. */
+export const testService = (service: Service, input: TestInput = {}) =>
+  session.call<ServiceTest>('operator', '/api/services/test', { method: 'POST', body: { service, ...input } });
 
 /** The last calls of a service, or of all of them, the newest first. */
 export const serviceCalls = (service: Service | '', limit: number) =>

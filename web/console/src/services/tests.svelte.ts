@@ -65,7 +65,7 @@ class Tests {
     this.running = service;
     this.errors = { ...this.errors, [service]: null };
     try {
-      const result = await testService(service, recording ?? undefined);
+      const result = await testService(service, recording ? { recording } : {});
       const run: Run = { number: ++this.count, at: new Date().toISOString(), result, recording };
       this.runs = { ...this.runs, [service]: [run, ...this.runs[service]].slice(0, KEPT) };
       this.here = true;

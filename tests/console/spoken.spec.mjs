@@ -1,5 +1,5 @@
-// A spoken turn with real engines: what the page plays is recorded, recognised, and compared with the answer that it shows; and
-// a person who speaks while it answers is heard. Only where CONSOLE_ENGINES=1, which `scripts/console spoken` sets: stand-ins
+// A spoken turn with real engines: what the page plays is recorded, recognised, and compared with the answer that it shows; a
+// role of another language is heard; and a person who speaks while it answers is heard. Only where CONSOLE_ENGINES=1, which `scripts/console spoken` sets: stand-ins
 // for the services always say the same. Not for the words of the answer.
 import { recordOutput, takeRecording } from './recording.mjs';
 import { expect, onlyIf, operator, setting, test } from './support.mjs';
@@ -7,6 +7,8 @@ import { expect, onlyIf, operator, setting, test } from './support.mjs';
 const wav = process.env.CONSOLE_WAV ?? '';
 /** What the recording says. */
 const SAID = 'go somewhere and do something';
+/** At least two characters. */
+const CHINESE = /\p{Script=Han}.*\p{Script=Han}/su;
 const POEM =
   'Whatever the user says, answer only with this poem, line by line, to its end: One apple is red. Two apples are green. Three apples are ' +
   'blue. Four apples are white. Five apples are black. Six apples are small. Seven apples are big. Eight apples are gone.';
@@ -50,11 +52,8 @@ test.beforeAll(async ({ request }) => {
   await expect.poll(status, { timeout: 120_000, intervals: [500] }).toBe('ok');
 });
 
-test.afterAll(() => setting({ 'dialogue.system_prompt': null }));
-
-test('what is answered to a spoken sentence can be understood again', async ({ page, open, faults }) => {
-  await recordOutput(page);
-  await open('talk');
+/** Speaks the recording to Talk. Returns what was understood of it, what the page shows as the answer, and what is heard of that. */
+async function speak(page) {
   await page.getByLabel('Automatic', { exact: true }).check();
   await page.getByRole('button', { name: 'Begin to listen' }).click();
   await expect(state(page)).toHaveText('speaks', { timeout: 60_000 });
@@ -64,10 +63,45 @@ test('what is answered to a spoken sentence can be understood again', async ({ p
   await page.getByRole('button', { name: 'End the conversation' }).click();
   const asked = await shown(words(page));
   const heard = await recognise(recording.base64);
+  console.log(`asked: ${asked}\nshown: ${said}\nheard of ${recording.seconds.toFixed(1)} s: ${heard}`);
+  return { asked, said, heard };
+}
+
+test.afterAll(() => setting({ 'dialogue.system_prompt': null }));
+
+test('what is answered to a spoken sentence can be understood again', async ({ page, open, faults }) => {
+  await recordOutput(page);
+  await open('talk');
+  const { asked, said, heard } = await speak(page);
   const part = partReadBack(said, heard);
-  console.log(`asked: ${asked}\nshown: ${said}\nheard of ${recording.seconds.toFixed(1)} s: ${heard}\nread back: ${Math.round(part * 100)} %`);
+  console.log(`read back: ${Math.round(part * 100)} %`);
   expect(partReadBack(SAID, asked)).toBeGreaterThanOrEqual(0.7);
   expect(part).toBeGreaterThanOrEqual(0.7);
+  expect(faults).toEqual([]);
+});
+
+test('a role that answers in Chinese is heard, to the same sentence', async ({ page, open, faults }) => {
+  await recordOutput(page);
+  await open('talk');
+  await page.getByRole('button', { name: 'Connect', exact: true }).click();
+  await expect(state(page)).toHaveText('idle', { timeout: 15_000 });
+  const device = encodeURIComponent(await page.evaluate(() => localStorage.getItem('hearken.device_id')));
+  const added = await operator('POST', '/api/roles', { name: 'Chinese', language: 'zh' });
+  expect(added.status, added.body).toBe(201);
+  const { id } = JSON.parse(added.body);
+  try {
+    await page.goto(`/console/#/devices/${device}`);
+    await page.getByLabel('Role', { exact: true }).selectOption('Chinese');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await expect(page.getByText('Saved.')).toBeVisible();
+    await page.getByRole('link', { name: 'Talk' }).click();
+    const { asked, said, heard } = await speak(page);
+    expect(partReadBack(SAID, asked)).toBeGreaterThanOrEqual(0.7);
+    expect(said).toMatch(CHINESE);
+    expect(heard).toMatch(CHINESE);
+  } finally {
+    await operator('DELETE', `/api/roles/${id}`);
+  }
   expect(faults).toEqual([]);
 });
 

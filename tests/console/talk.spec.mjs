@@ -34,9 +34,11 @@ test('a typed sentence is answered with words and sound, and the lamp is lit by 
   expect(faults).toEqual([]);
 });
 
-test('a held button sends speech, and the answer is spoken', async ({ page, open, faults }) => {
+test('a held button sends speech, the lamp is lit by voice, and the answer is spoken', async ({ page, open, faults }) => {
   test.skip(!wav, 'CONSOLE_WAV names no recording');
+  await listenToOutput(page);
   await open('talk');
+  await expect(page.locator('.lamp')).toHaveAttribute('data-on', 'false');
   const hold = page.getByRole('button', { name: /Hold to talk|Release/ });
   await hold.hover();
   await page.mouse.down();
@@ -46,6 +48,9 @@ test('a held button sends speech, and the answer is spoken', async ({ page, open
   await page.mouse.up();
   await answered(page);
   await expect(words(page).first()).not.toHaveText(/^You: $/);
+  await expect(page.locator('.lamp')).toHaveAttribute('data-on', 'true');
+  await expect(page.getByText('Called: self.lamp.turn_on').first()).toBeVisible();
+  await expect.poll(() => page.evaluate(() => window.loudest)).toBeGreaterThan(0.02);
   expect(faults).toEqual([]);
 });
 

@@ -74,6 +74,7 @@ fn content_type(extension: &str) -> &'static str {
         "html" => "text/html; charset=utf-8",
         "js" => "text/javascript; charset=utf-8",
         "css" => "text/css; charset=utf-8",
+        "md" => "text/markdown; charset=utf-8",
         "svg" => "image/svg+xml",
         "png" => "image/png",
         "json" | "webmanifest" => "application/json",

@@ -16,6 +16,8 @@ export default defineConfig({
     // Nothing is put into a page as a data URL: the policy of the page allows files of its own only.
     assetsInlineLimit: 0,
     reportCompressedSize: true,
+    // The licences of the packages that the built files contain, which ask for that.
+    license: { fileName: 'licences.md' },
   },
   worker: { format: 'es' },
   server: { proxy: { ...proxy, '/xiaozhi': { target: server, ws: true } } },

@@ -1028,6 +1028,10 @@ export interface components {
       /** For the recogniser: a WAV file in base64, 16-bit PCM, at most 30 s. Without it, what the synthesiser speaks. */
       recording?: string | null;
       service: components['schemas']['TurnService'];
+      /** For the synthesiser: what it speaks, at most 1,000 characters. Without it, a sentence of ours. */
+      text?: string | null;
+      /** For the synthesiser: name of its voice; empty for the configured one. */
+      voice?: string;
     };
     /** What a test has found. */
     Tested: {

@@ -12,6 +12,7 @@ use hearken_proto::ids::{DeviceId, SessionId};
 use tokio::sync::watch;
 
 use crate::actors::messages::DeviceOrder;
+use crate::ports::ToolSource;
 
 /// Connected devices by id. Clones share the registry.
 #[derive(Clone, Default)]
@@ -30,6 +31,8 @@ struct Entry {
     session_id: SessionId,
     since: Instant,
     orders: Recipient<DeviceOrder>,
+    /// Tools of the device; `None` for one without a pipeline.
+    tools: Option<Arc<dyn ToolSource>>,
 }
 
 /// Connected device.
@@ -62,11 +65,12 @@ impl DeviceRegistry {
         device_id: DeviceId,
         session_id: SessionId,
         orders: Recipient<DeviceOrder>,
+        tools: Option<Arc<dyn ToolSource>>,
     ) -> Registration {
         let mut registrations = self.lock();
         registrations.last += 1;
         let number = registrations.last;
-        let entry = Entry { number, session_id, since: Instant::now(), orders };
+        let entry = Entry { number, session_id, since: Instant::now(), orders, tools };
         if let Some(before) = registrations.by_id.insert(device_id.clone(), entry) {
             before.orders.do_send(DeviceOrder::Leave(Fault::Replaced));
         }
@@ -85,6 +89,11 @@ impl DeviceRegistry {
             SendError::Full(_) => Unreachable::Busy,
             SendError::Closed(_) => Unreachable::NotConnected,
         })
+    }
+
+    /// Returns the tools of a connected device, as they are known now.
+    pub fn tools(&self, device_id: &DeviceId) -> Option<Arc<dyn ToolSource>> {
+        self.lock().by_id.get(device_id)?.tools.clone()
     }
 
     /// Orders a connection to leave because its device has connected to another instance of the

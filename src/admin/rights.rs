@@ -37,7 +37,7 @@ const GUEST: [(&str, &str); 5] = [
 ];
 
 /// Routes that a member may use, too.
-const MEMBER: [(&str, &str); 33] = [
+const MEMBER: [(&str, &str); 34] = [
     ("GET", "/api/turns"),
     ("GET", "/api/turns/live"),
     ("GET", "/api/history"),
@@ -52,6 +52,7 @@ const MEMBER: [(&str, &str); 33] = [
     ("POST", "/api/devices/bind"),
     ("PATCH", "/api/devices/{id}"),
     ("POST", "/api/devices/{id}/{order}"),
+    ("GET", "/api/devices/{id}/status"),
     ("GET", "/api/devices/{id}/tools"),
     ("PUT", "/api/devices/{id}/tools"),
     ("GET", "/api/sessions/{id}/tools"),

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
+use super::device_status::ask;
 use super::devices::{id_of, no_such_device, text_of};
 use super::extract::Operator;
 use super::fault::{Answer, Faults, Refusal, refusal, store_failed};
@@ -55,11 +56,14 @@ pub(super) async fn order(
 /// Internal order that disconnects a device whose tokens were revoked; not available over the API.
 const FORGET: &str = " forget";
 
+/// Internal order that has a device tell its status; not available as an order over the API.
+pub(super) const STATUS: &str = " status";
+
 /// Order as requested: name and parameters.
 #[derive(Serialize, Deserialize)]
-struct Wanted {
-    name: String,
-    body: Map<String, Value>,
+pub(super) struct Wanted {
+    pub(super) name: String,
+    pub(super) body: Map<String, Value>,
 }
 
 impl Wanted {
@@ -91,7 +95,7 @@ async fn passed_on(
 ) -> Result<Result<(), Unreachable>, Refusal> {
     let here = device_endpoint.pipeline.device_registry().order(id, order_of(&wanted)?);
     match here {
-        Err(Unreachable::NotConnected) => Ok(cluster.order(id, json!(wanted)).await),
+        Err(Unreachable::NotConnected) => Ok(cluster.order(id, json!(wanted)).await.map(|_| ())),
         here => Ok(here),
     }
 }
@@ -99,19 +103,21 @@ async fn passed_on(
 /// Returns a handler for orders that other instances send to devices of this instance.
 pub fn order_handler(device_registry: DeviceRegistry) -> OrderHandler {
     Arc::new(move |id, wanted| {
-        let order = serde_json::from_value::<Wanted>(wanted).ok();
-        let order = order.and_then(|wanted| order_of(&wanted).ok());
-        let passed = match order {
-            Some(order) => device_registry.order(&id, order),
+        let device_registry = device_registry.clone();
+        Box::pin(async move {
+            let wanted: Wanted = serde_json::from_value(wanted).map_err(|_| Unreachable::Busy)?;
+            if wanted.name == STATUS {
+                return Ok(json!(ask(&device_registry, &id).await?));
+            }
             // Unknown here: another version of the server may have more orders.
-            None => Err(Unreachable::Busy),
-        };
-        Box::pin(std::future::ready(passed))
+            let order = order_of(&wanted).map_err(|_| Unreachable::Busy)?;
+            device_registry.order(&id, order).map(|()| Value::Null)
+        })
     })
 }
 
 /// Returns the reason why a device that is not connected cannot be reached.
-async fn away(access: &AccessControl, id: &DeviceId) -> Refusal {
+pub(super) async fn away(access: &AccessControl, id: &DeviceId) -> Refusal {
     match access.store.device(id).await {
         Ok(None) => no_such_device(),
         Ok(Some(_)) => refusal(Fault::NotConnected, id.as_str()),

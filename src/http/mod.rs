@@ -11,6 +11,7 @@ mod console;
 mod device;
 mod device_identity;
 mod device_orders;
+mod device_status;
 mod device_tools;
 mod devices;
 mod extract;
@@ -268,6 +269,7 @@ pub fn routes(
         .route(one, web::get().to(devices::get))
         .route(one, web::patch().to(devices::change))
         .route(one, web::delete().to(devices::forget))
+        .route("/api/devices/{id}/status", web::get().to(device_status::status))
         .route(device_tools::PATH, web::get().to(device_tools::get))
         .route(device_tools::PATH, web::put().to(device_tools::put))
         .route(device_tools::OF_SESSION, web::get().to(device_tools::get_session))

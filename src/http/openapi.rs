@@ -10,9 +10,9 @@ use utoipa_swagger_ui::SwaggerUi;
 
 use super::fault::FaultBody;
 use super::{
-    accounts, admin, backup, chat, chat_worlds, device_orders, device_tools, devices, health,
-    history, mcp_endpoint, museum, password, persons, roles, service_calls, services, tool_servers,
-    tools_api, turns, usage, waiting,
+    accounts, admin, backup, chat, chat_worlds, device_orders, device_status, device_tools,
+    devices, health, history, mcp_endpoint, museum, password, persons, roles, service_calls,
+    services, tool_servers, tools_api, turns, usage, waiting,
 };
 
 /// Path of the description.
@@ -37,7 +37,7 @@ pub const PATH: &str = "/api/openapi.json";
         admin::sessions, admin::end_session, admin::metrics, admin::audit,
         devices::list, devices::get, devices::bind, devices::change, devices::forget,
         devices::provision, devices::unprovision, device_orders::order,
-        device_tools::get, device_tools::put, device_tools::get_session, device_tools::put_session,
+        device_status::status, device_tools::get, device_tools::put, device_tools::get_session, device_tools::put_session,
         persons::list, persons::enrol, persons::get, persons::change, persons::delete,
         persons::forget,
         roles::list, roles::get, roles::add, roles::change, roles::delete, roles::versions,

@@ -8,6 +8,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use actix_web::http::Method;
+use actix_web::http::header::ContentType;
 use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_proto::fault::Fault;
 use hearken_store::{Activation, ClientRule, Device, DeviceReport};
@@ -128,14 +130,19 @@ pub(super) fn report(request: &HttpRequest, caller: &Caller, body: &[u8]) -> Dev
     }
 }
 
-/// Answers a booting device (`POST` and `GET /xiaozhi/ota/`).
+/// Answers a booting device (`POST` and `GET /xiaozhi/ota/`), and with `GET` a person who opens the address in a browser.
 pub(super) async fn check(
     request: HttpRequest,
     payload: web::Payload,
     access: web::Data<AccessControl>,
 ) -> Answer {
-    let caller = Caller::from_request(&request)?;
     let reached = reached_at(&request, access.ota.trust_proxy)?;
+    if request.method() == Method::GET && given(&request, "device-id").is_none() {
+        let address = access.ota.websocket_at(&reached);
+        let about = format!("Boards whose OTA address this is connect to {address}\n");
+        return Ok(HttpResponse::Ok().content_type(ContentType::plaintext()).body(about));
+    }
+    let caller = Caller::from_request(&request)?;
     let body = body(payload, MAX_REPORT_BYTES).await?;
     access.auth.allows(&caller.device_id)?;
     let report = report(&request, &caller, &body);

@@ -83,6 +83,12 @@ test('orders reach a page that talks', async ({ page, open, context }) => {
   await other.getByRole('button', { name: 'Speak' }).click();
   await expect(other.getByText('Passed on to the device.')).toBeVisible();
   await expect(page.locator('.device.wrap')).toHaveText(/Good evening/);
+  // What the device tells of itself when it is asked.
+  await expect(other.getByText('browser, online')).toBeVisible();
+  const told = { battery: { level: 88, charging: true }, network: null, told: {} };
+  await other.route('**/status', (route) => route.fulfill({ json: told }));
+  await other.reload();
+  await expect(other.getByText('88 % (charging)')).toBeVisible();
   await accessible(other);
 });
 

@@ -166,6 +166,8 @@ test('Home shows the first steps with the outcome of a test, until they are dism
   await accessible(page);
   await steps(page).getByRole('button', { name: 'Connect a board' }).click();
   await expect(card(page, 'Connect a board')).toBeFocused();
+  await card(page, 'Connect a board').getByRole('button', { name: 'Test the address' }).click();
+  await expect(card(page, 'Connect a board')).toContainText(/The server answers there in \d+ ms/);
   await steps(page).getByRole('link', { name: 'Test the services' }).click();
   await all(page).click();
   await expect(page.getByText(/^A spoken turn would take about/)).toBeVisible({ timeout: 60_000 });

@@ -115,13 +115,15 @@ impl Actor for DeviceActor {
             let fault = act.turns.fault();
             act.leave(fault, ctx);
         }));
+        let mut own_tools = None;
         if let Some(start_pipeline) = self.start_pipeline.take() {
-            let PipelineHandles { uplink, start_turn, playback_ended, said, playback } =
+            let PipelineHandles { uplink, start_turn, playback_ended, said, playback, tools } =
                 start_pipeline(&ctx.address());
             ctx.add_stream(ReceiverStream::new(playback));
             self.links = Some(PipelineLinks { uplink, start_turn, playback_ended, said });
+            own_tools = Some(tools);
         }
-        self.register(ctx);
+        self.register(own_tools, ctx);
         ctx.run_interval(CHECK_EVERY, |act, ctx| {
             let _in = act.span.clone().entered();
             act.check_timeouts(ctx);

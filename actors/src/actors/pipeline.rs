@@ -266,9 +266,8 @@ impl Pipeline {
 
         let tts = {
             let thread = self.audio.pick();
-            let (synthesis, makes_speech) =
-                (self.synthesis(speaking, thread), thread.arbiter.clone());
-            TtsActor::new(connection.clone(), synthesis, makes_speech, to_socket).start()
+            let (synthesis, arbiter) = (self.synthesis(speaking, thread), thread.arbiter.clone());
+            TtsActor::new(connection.clone(), synthesis, arbiter, to_socket).start()
         };
         let outputs = SessionOutputs {
             transcribed: device.clone().recipient(),
@@ -284,9 +283,8 @@ impl Pipeline {
             self.ports.people.clone().map(|people| Arc::new(SpeakerTracker::new(people)));
         let dialogue = self.dialogue(device_id, speakers.clone());
         let turn_detection = self.turn_detection(device_id, dialogue.spoken_language());
-        let rules = self.session_rules();
+        let (rules, llm) = (self.session_rules(), Arc::clone(&self.ports.llm));
         let toolbox = self.toolbox(&own, speakers.clone(), others);
-        let llm = Arc::clone(&self.ports.llm);
         let session =
             SessionActor::new(connection.clone(), llm, toolbox, outputs, rules, dialogue).start();
         let outputs = AsrOutputs {
@@ -302,6 +300,7 @@ impl Pipeline {
         };
         let utterances = self.utterance_rules(turn_detection);
         VadActor::new(from_socket, outputs, turns.clone(), utterances).start();
+        let tools = own.tools.clone();
         let host = self.host(device, connection, device_id, own, session.clone().recipient());
         PipelineHandles {
             uplink,
@@ -309,6 +308,7 @@ impl Pipeline {
             playback_ended: session.recipient(),
             said: host.recipient(),
             playback,
+            tools,
         }
     }
 

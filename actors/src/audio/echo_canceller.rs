@@ -130,11 +130,12 @@ impl EchoCanceller {
 /// until the eighth second.
 const LEARNS_FAST_SECONDS: f32 = 6.0;
 
-/// Returns the defaults of `sonora_aec3`, but learns fast for longer, and lets more through of what may be a voice, so that
-/// more people are heard over the echo. BENCHMARKS.md has the figures.
+/// Returns the defaults of `sonora_aec3`, but learns fast for longer, trusts what it has learned more, and lets more through of
+/// what may be a voice, so that more people are heard over the echo. BENCHMARKS.md has the figures.
 fn config() -> EchoCanceller3Config {
     let mut config = EchoCanceller3Config::default();
     config.filter.initial_state_seconds = LEARNS_FAST_SECONDS;
+    (config.erle.max_l, config.erle.max_h) = (8.0, 4.0);
     let mask = |enr_transparent, enr_suppress| MaskingThresholds {
         enr_transparent,
         enr_suppress,

@@ -30,6 +30,8 @@ const REPLACED: &str = "replaced";
 /// Answers to an order.
 const ACCEPTED: &str = "accepted";
 const AWAY: &str = "away";
+/// Name of a device's answer to an order that has one.
+const ANSWER: &str = "answer";
 /// Longest wait for another instance to carry out an order.
 const ORDER_WITHIN: Duration = Duration::from_secs(3);
 /// Capacity of the queue of instances whose tool clients have changed.
@@ -68,9 +70,10 @@ struct Joined {
     changed: Arc<Mutex<Option<mpsc::Receiver<String>>>>,
 }
 
-/// Function that carries out an order for a device of this instance, requested by another instance.
+/// Function that carries out an order for a device of this instance, requested by another instance. Returns the device's
+/// answer, `null` for none.
 pub type OrderHandler =
-    Arc<dyn Fn(DeviceId, Value) -> BoxFuture<'static, Result<(), Unreachable>> + Send + Sync>;
+    Arc<dyn Fn(DeviceId, Value) -> BoxFuture<'static, Result<Value, Unreachable>> + Send + Sync>;
 
 impl Cluster {
     /// Joins the instances that share this Redis, until `process` ends. If Redis cannot be reached,
@@ -166,23 +169,21 @@ impl Cluster {
         }
     }
 
-    /// Sends an order to a device that is connected to another instance.
+    /// Sends an order to a device that is connected to another instance. Returns the device's answer, `null` for none.
     ///
     /// # Errors
     /// No such device is connected, or it accepts no order. An instance that does not answer in
     /// time counts as busy.
-    pub async fn order(&self, device: &DeviceId, order: Value) -> Result<(), Unreachable> {
+    pub async fn order(&self, device: &DeviceId, order: Value) -> Result<Value, Unreachable> {
         let joined = self.joined.as_ref().ok_or(Unreachable::NotConnected)?;
         let holder = joined.presence.instance_of(device).await.ok_or(Unreachable::NotConnected)?;
         let body = json!({ "device": device, "order": order });
         match joined.rpc.call(&holder, ORDER, body, ORDER_WITHIN).await {
-            Ok(answer) => match answer.as_str() {
-                Some(ACCEPTED) => Ok(()),
-                Some(AWAY) => Err(Unreachable::NotConnected),
-                _ => Err(Unreachable::Busy),
-            },
+            Ok(Value::String(word)) if word == ACCEPTED => Ok(Value::Null),
+            Ok(Value::String(word)) if word == AWAY => Err(Unreachable::NotConnected),
+            Ok(Value::Object(mut answer)) => answer.remove(ANSWER).ok_or(Unreachable::Busy),
             Err(NoAnswer::Gone) => Err(Unreachable::NotConnected),
-            Err(_) => Err(Unreachable::Busy),
+            Ok(_) | Err(_) => Err(Unreachable::Busy),
         }
     }
 
@@ -255,10 +256,10 @@ async fn carry_out(order: Value, handler: &OrderHandler) -> Value {
     let Ok(Ordered { device, order }) = serde_json::from_value(order) else {
         return Value::Null;
     };
-    let word = match handler(device, order).await {
-        Ok(()) => ACCEPTED,
-        Err(Unreachable::NotConnected) => AWAY,
-        Err(Unreachable::Busy) => "busy",
-    };
-    word.into()
+    match handler(device, order).await {
+        Ok(Value::Null) => ACCEPTED.into(),
+        Ok(answer) => json!({ ANSWER: answer }),
+        Err(Unreachable::NotConnected) => AWAY.into(),
+        Err(Unreachable::Busy) => "busy".into(),
+    }
 }

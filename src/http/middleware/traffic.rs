@@ -127,7 +127,7 @@ impl Traffic {
             all.add(&counts.took).unwrap_or_default();
             shown.push(RouteTraffic {
                 by_status: counts.by_status.iter().map(|(s, n)| (s.to_string(), *n)).collect(),
-                method: *method,
+                method,
                 requests: counts.took.len(),
                 route: route.clone(),
                 took_ms: Took::from(&counts.took),

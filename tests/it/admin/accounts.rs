@@ -44,12 +44,13 @@ const GUEST: [&str; 5] = [
     "GET /api/devices",
     "GET /api/devices/{id}",
 ];
-const MEMBER: [&str; 16] = [
+const MEMBER: [&str; 17] = [
     "GET /api/turns",
     "/api/history",
     "POST /api/devices/bind",
     "PATCH /api/devices/{id}",
     "POST /api/devices/{id}/{order}",
+    "GET /api/devices/{id}/status",
     "GET /api/devices/{id}/tools",
     "PUT /api/devices/{id}/tools",
     "/api/sessions/{id}/tools",

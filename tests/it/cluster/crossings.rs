@@ -135,6 +135,11 @@ async fn devices(cluster: &Instances) {
         assert_eq!(status, 202, "{told}");
         assert_eq!(of_type(&mut socket, "alert").await["message"], "m");
     }
+    // It has no tools, and says so everywhere.
+    for at in [one, two] {
+        let (status, told) = ask(at, Method::GET, &format!("{path}/status"), Value::Null).await;
+        assert!(status == 404 && told.to_string().contains("self.get_device_status"), "{told}");
+    }
     // The same answers as where it is.
     for (order, body, wanted) in [
         ("nothing", Value::Null, 404),

@@ -10,6 +10,7 @@ mod ota;
 mod persons;
 mod rest;
 mod roles;
+mod status;
 mod takeover;
 
 use futures_util::SinkExt as _;

@@ -1,6 +1,8 @@
 //! Orders from outside the conversation: a notice, a spoken message, a farewell. Not for their
 //! senders, which are the device registry and the tool host.
 
+use std::sync::Arc;
+
 use actix::AsyncContext as _;
 use hearken_proto::device::Downlink;
 
@@ -8,6 +10,7 @@ use super::DeviceActor;
 use crate::actors::messages::DeviceOrder;
 use crate::dialogue::TurnInput;
 use crate::metrics::actor_metrics;
+use crate::ports::ToolSource;
 use crate::ws_link::SocketContext;
 
 /// Most messages to be spoken that wait for the end of a turn.
@@ -18,11 +21,11 @@ type Ctx = SocketContext<DeviceActor>;
 impl DeviceActor {
     /// Registers the connection under its device's id; an earlier connection of the same device is
     /// replaced.
-    pub(super) fn register(&mut self, ctx: &mut Ctx) {
+    pub(super) fn register(&mut self, tools: Option<Arc<dyn ToolSource>>, ctx: &mut Ctx) {
         let device_id = self.connection.device_id.clone();
-        let orders = ctx.address().recipient();
-        self.registration =
-            Some(self.rules.device_registry.register(device_id, self.session_id.clone(), orders));
+        let (session_id, orders) = (self.session_id.clone(), ctx.address().recipient());
+        let device_registry = &self.rules.device_registry;
+        self.registration = Some(device_registry.register(device_id, session_id, orders, tools));
     }
 
     pub(super) fn carry_out(&mut self, order: DeviceOrder, ctx: &mut Ctx) {

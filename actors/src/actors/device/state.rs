@@ -21,7 +21,7 @@ use crate::device_registry::DeviceRegistry;
 use crate::dialogue::Turn;
 use crate::interruption::InterruptionSettings;
 use crate::paced_log::PacedLog;
-use crate::ports::RecordingSink;
+use crate::ports::{RecordingSink, ToolSource};
 use crate::role::CurrentRole;
 use crate::settings::{DeviceSettings, SpeakingSettings};
 use crate::slots::Slot;
@@ -39,6 +39,8 @@ pub struct PipelineHandles {
     pub said: Recipient<DeviceToolMessage>,
     /// From the TtsActor.
     pub playback: mpsc::Receiver<PlaybackItem>,
+    /// Tools of the device.
+    pub tools: Arc<dyn ToolSource>,
 }
 
 /// Function that starts the other actors of a connection, given the address of its socket.

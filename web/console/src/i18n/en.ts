@@ -82,6 +82,8 @@ export const en = {
   'home.needsToken': 'Open the screen Devices and enter the admin token to see them here.',
   'home.board': 'Connect a board',
   'home.board.about': 'Set this as the OTA address of the board, then restart it:',
+  'home.ota.test': 'Test the address',
+  'home.ota.answers': 'The server answers there in {time}.',
   'home.qr': 'QR code of {address}',
   'home.onlyHere': 'This address works on this machine only. Open the console under the address of this machine in its network to get one for boards.',
   'home.numbers': 'Numbers since the start',

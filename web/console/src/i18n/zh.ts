@@ -84,6 +84,8 @@ export const zh: Record<keyof typeof en, string> = {
   'home.needsToken': '请打开“设备”画面并输入管理令牌，即可在这里看到。',
   'home.board': '连接开发板',
   'home.board.about': '把下面的地址设为开发板的 OTA 地址，然后重启开发板：',
+  'home.ota.test': '测试该地址',
+  'home.ota.answers': '服务器在 {time} 内应答。',
   'home.qr': '{address} 的二维码',
   'home.onlyHere': '此地址只能在本机使用。请用本机在局域网中的地址打开控制台，以获得开发板可用的地址。',
   'home.numbers': '启动以来的数据',

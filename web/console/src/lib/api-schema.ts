@@ -117,6 +117,13 @@ export interface components {
       /** Author of the action. */
       who: string;
     };
+    /** Battery of a device. */
+    Battery: {
+      /** True while it is charged, if the device tells. */
+      charging: boolean | null;
+      /** Charge, in percent. */
+      level: number;
+    };
     /** Body of the request to bind a device. */
     Bind: {
       code: string;
@@ -329,6 +336,13 @@ export interface components {
       /** Session id of the connection, if there is one. */
       session_id: string | null;
       system_prompt: string;
+    };
+    /** What a device tells of itself. */
+    DeviceStatus: {
+      battery: null | components['schemas']['Battery'];
+      network: null | components['schemas']['Network'];
+      /** All that it has told, as it is. */
+      told: Record<string, unknown>;
     };
     /** Tools of a device. */
     DeviceToolsShown: {
@@ -570,6 +584,15 @@ export interface components {
       sessions: components['schemas']['MuseumSessionShown'][];
       /** Number of all sessions. */
       total: number;
+    };
+    /** Network of a device. */
+    Network: {
+      /** `strong`, `medium`, `weak` or another word of the device. */
+      signal: string | null;
+      /** Name of the network. */
+      ssid: string | null;
+      /** `wifi`, `cellular` or another word of the device. */
+      type: string | null;
     };
     /** New account. */
     NewAccount: {

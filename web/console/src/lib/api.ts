@@ -4,7 +4,7 @@ import { call, read, send, type Sent } from './http';
 import type { Account, Right } from './rights';
 import { session } from './session.svelte';
 import type {
-  Accounts, AdminMetrics, AgainAnswer, Audit, ChatMessages, ChatSessions, Deleted, Device, Devices, DeviceTools, Dropped,
+  Accounts, AdminMetrics, AgainAnswer, Audit, ChatMessages, ChatSessions, Deleted, Device, Devices, DeviceStatus, DeviceTools, Dropped,
   HistorySummary, KeptTurn, KeptTurns, ListedAccount, MuseumSessions, Ota, Person, PersonDetail, Ready, Role, RoleFields,
   Roles, RoleTrial, RoleVersions, Service, ServiceCalls, ServiceTest, Settings, Setup, SourceReport, ToolResult, ToolServer,
   ToolServerSettings, Turns, Usage, Voice, WaitingCalls,
@@ -77,6 +77,7 @@ export const devices = {
   forget: (id: string) => session.call<void>('operator', one('/api/devices', id), { method: 'DELETE' }),
   order: (id: string, order: 'say' | 'alert' | 'custom' | 'reboot' | 'close', body: object = {}) =>
     session.call<unknown>('operator', one('/api/devices', id, `/${order}`), { method: 'POST', body }),
+  status: (id: string) => session.call<DeviceStatus>('operator', one('/api/devices', id, '/status')),
   tools: (id: string) => session.call<DeviceTools>('operator', one('/api/devices', id, '/tools')),
   switchOff: (id: string, off: string[]) =>
     session.call<DeviceTools>('operator', one('/api/devices', id, '/tools'), { method: 'PUT', body: { off } }),
@@ -199,6 +200,13 @@ export const serviceCalls = (service: Service | '', limit: number) =>
 
 /** What was used in the last so many days, today included. */
 export const usageOf = (days: number) => session.call<Usage>('operator', `/api/usage${query({ days })}`);
+
+/** Returns how many milliseconds the address of boards takes to answer. Who names no device there is kept nowhere. */
+export async function otaAnswers(): Promise<number> {
+  const begun = performance.now();
+  await call<string>('/xiaozhi/ota/');
+  return performance.now() - begun;
+}
 
 /** Asks for the settings of a device, as firmware does when it boots. */
 export function boot(deviceId: string, clientId: string): Promise<Ota> {

@@ -85,6 +85,7 @@ export type Audit = Schemas['AuditPage'];
 export type Device = Schemas['DeviceShown'];
 export type Devices = Schemas['DevicesShown'];
 export type DeviceTools = Schemas['DeviceToolsShown'];
+export type DeviceStatus = Schemas['DeviceStatus'];
 
 export type Person = Schemas['PersonShown'];
 export type PersonDetail = Schemas['PersonDetail'];

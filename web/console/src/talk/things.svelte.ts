@@ -18,6 +18,7 @@ export class Things {
       audio_speaker: { volume: this.volume },
       screen: { brightness: this.brightness },
       lamp: { on: this.lampOn, rgb: this.rgb },
+      network: { type: 'browser', signal: navigator.onLine ? 'online' : 'offline' },
     })),
     this.tool('self.audio_speaker.set_volume', 'Sets the volume, 0 to 100.', percent('volume'), (args) => {
       this.volume = whole(args, 'volume', 0, 100);

@@ -3,7 +3,7 @@
 //!
 //! Source: <https://prometheus.io/docs/specs/om/open_metrics_spec/>
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use hearken_actors::metrics::SECONDS_BOUNDS;
 use hearken_actors::metrics::exemplars::{Buckets, Exemplar, Exemplars, Labels};
@@ -59,8 +59,9 @@ fn exemplar_of(line: &str, exemplars: &Exemplars) -> Option<Exemplar> {
     let at = labels.iter().position(|(label, _)| label == "le")?;
     let (_, bound) = labels.remove(at);
     labels.sort();
-    let buckets: &Buckets =
-        exemplars.iter().find(|((of, with), _)| *of == name && *with == labels)?.1;
+    // Its names may live shorter here than those of the metrics.
+    let exemplars: &HashMap<(&str, Labels), Buckets> = exemplars;
+    let buckets = exemplars.get(&(name, labels))?;
     let bucket = match bound.parse() {
         Ok(bound) if bound != f64::INFINITY => {
             SECONDS_BOUNDS.iter().position(|known| known.total_cmp(&bound).is_eq())?

@@ -182,14 +182,19 @@ test('what was spoken is kept with the sound of the person', async ({ page, open
   expect(faults).toEqual([]);
 });
 
-test('the model is asked again, and its answers stand beside the first one', async ({ page, open, faults }) => {
-  await kept(page, open, ENGLISH);
-  const [{ said }] = await found(ENGLISH);
+/** Opens the kept English turn with what tries it again, and returns that panel. */
+async function againPanel(page) {
   await page.getByRole('link', { name: 'History' }).click();
   const turn = item(page, ENGLISH);
   await turn.getByRole('link').click();
   await turn.getByRole('button', { name: 'Try again' }).click();
-  const panel = turn.getByRole('region', { name: 'Try again' });
+  return turn.getByRole('region', { name: 'Try again' });
+}
+
+test('the model is asked again, and its answers stand beside the first one', async ({ page, open, faults }) => {
+  await kept(page, open, ENGLISH);
+  const [{ said }] = await found(ENGLISH);
+  const panel = await againPanel(page);
   await expect(panel.getByRole('article')).toHaveCount(1);
   await expect(panel.getByRole('article').first()).toContainText(said.slice(0, 20));
   await panel.getByRole('button', { name: 'Ask the model' }).click();
@@ -209,11 +214,7 @@ test('the first answer and another one are heard in a voice', async ({ page, ope
   await listenToOutput(page);
   await kept(page, open, ENGLISH);
   const [{ said }] = await found(ENGLISH);
-  await page.getByRole('link', { name: 'History' }).click();
-  const turn = item(page, ENGLISH);
-  await turn.getByRole('link').click();
-  await turn.getByRole('button', { name: 'Try again' }).click();
-  const panel = turn.getByRole('region', { name: 'Try again' });
+  const panel = await againPanel(page);
   await panel.getByRole('button', { name: 'Ask the model' }).click();
   const answers = panel.getByRole('article');
   await expect(answers).toHaveCount(2, { timeout: 20_000 });

@@ -22,7 +22,8 @@ use hearken_actors::ports::{ToolCall, ToolRequest, ToolSource};
 use hearken_actors::tools::{ToolSettings, Toolbox};
 use hearken_actors::ws_link::HeldText;
 use hearken_tool_sources::{
-    Builtin, BuiltinSettings, DEFAULT_AGENT, Endpoint, Servers, Sources, ToolServer,
+    Builtin, BuiltinSettings, DEFAULT_AGENT, Endpoint, Servers, Sources, ToolClientToken,
+    ToolServer,
 };
 use rmcp::model::{CallToolRequestParams, ClientConfig, ProtocolVersion};
 use rmcp::service::{RoleClient, RunningService, RxJsonRpcMessage, TxJsonRpcMessage};
@@ -245,7 +246,8 @@ async fn over_frames(process: &CancellationToken) -> Ways {
     let bare = Bare.serve(Frames(ask, told)).await.unwrap();
     let endpoint = Endpoint::new(WITHIN);
     let (ask, told) = framed_server();
-    let guest = endpoint.admit(DEFAULT_AGENT).unwrap();
+    let client = ToolClientToken { agent: DEFAULT_AGENT.into(), serial: String::new() };
+    let guest = endpoint.admit(&client).unwrap();
     tokio::spawn(guest.serve(held(told), ask));
     Ways::to("frames", bare, &sources(&[], &endpoint, process)).await
 }

@@ -240,6 +240,7 @@ fn changing(
     Changing {
         dialogue: device_endpoint.pipeline.dialogue_settings().clone(),
         dialogue_of: |config| settings(config).dialogue,
+        tool_policies: shared.tooling.api.policies().clone(),
         gateway: clients.service.settings.clone(),
         gateway_idle: clients.service.sessions.idle().clone(),
         chat: chats.service.settings.clone(),
@@ -382,9 +383,15 @@ fn build_tooling(
     let tokens = VisionTokens::new(&secret);
     let registry = Registry::new(sources.clone(), store, config.tools.allow_commands_over_api);
     let (changes, process) = (registry.clone(), process.clone());
-    let percent = config.http.address_percent;
-    let api =
-        ToolsApi::new(sources.clone(), changes, agents, tokens.clone(), vision, percent, process);
+    let api = ToolsApi::new(
+        sources.clone(),
+        changes,
+        (agents, tokens.clone()),
+        vision,
+        config.tools.policies(),
+        config.http.address_percent,
+        process,
+    );
     Ok(Tooling { sources, registry, api: Arc::new(api), cameras: Cameras::new(tokens) })
 }
 

@@ -1,6 +1,7 @@
 //! History of conversations: stores turns that have ended, deletes those that are too old or too many, and those that
 //! people want to be deleted. Not for its routes, nor for its SQL.
 
+pub mod recording;
 pub mod sound;
 pub mod trial;
 

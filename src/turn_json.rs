@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use hearken_actors::turn_trace::TracedTurn;
+use hearken_actors::turn_trace::{Stage, TracedTurn};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -89,6 +89,13 @@ fn ms(time: Duration) -> f64 {
 /// Returns the id of a turn's trace.
 pub fn trace_id(turn_id: &Uuid) -> String {
     turn_id.simple().to_string()
+}
+
+impl Timing {
+    /// Returns when the person had finished speaking, in milliseconds; `None` if they did not speak.
+    pub fn speech_end_ms(&self) -> Option<f64> {
+        self.spans.iter().find(|span| span.name == Stage::Speech.name())?.end_ms
+    }
 }
 
 impl From<&TracedTurn> for Timing {

@@ -39,6 +39,18 @@ pub enum RedisState {
     Lost,
 }
 
+/// What a model may do with a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ToolPolicy {
+    /// Call it at once.
+    Allow,
+    /// Call it after the person has agreed.
+    Ask,
+    /// Nothing: it is not offered.
+    Never,
+}
+
 /// Kind of a turn's client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]

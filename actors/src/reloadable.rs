@@ -32,6 +32,13 @@ impl<T> Clone for Reloadable<T> {
     }
 }
 
+impl<T: PartialEq> PartialEq for Reloadable<T> {
+    /// Compares the current values.
+    fn eq(&self, other: &Self) -> bool {
+        self.get() == other.get()
+    }
+}
+
 impl<T> From<T> for Reloadable<T> {
     fn from(value: T) -> Self {
         Self::new(value)

@@ -238,6 +238,14 @@ impl TurnTrace {
         self.id().map(|id| display(id.simple()))
     }
 
+    /// Returns a span for the log whose lines name the turn's trace.
+    pub fn log_span(&self) -> tracing::Span {
+        match self.log_id() {
+            Some(trace) => tracing::error_span!("turn", %trace),
+            None => tracing::Span::none(),
+        }
+    }
+
     /// Returns what writes about the next attempt of an answer.
     pub(crate) fn attempt(&self) -> Self {
         let Some(writer) = &self.writer else { return Self::default() };

@@ -37,7 +37,7 @@ const GUEST: [(&str, &str); 5] = [
 ];
 
 /// Routes that a member may use, too.
-const MEMBER: [(&str, &str); 34] = [
+const MEMBER: [(&str, &str); 35] = [
     ("GET", "/api/turns"),
     ("GET", "/api/turns/live"),
     ("GET", "/api/history"),
@@ -48,6 +48,7 @@ const MEMBER: [(&str, &str); 34] = [
     ("DELETE", "/api/history/{id}"),
     ("GET", "/api/history/{id}/heard.wav"),
     ("GET", "/api/history/{id}/said.wav"),
+    ("GET", "/api/history/{id}/recording.jsonl"),
     ("POST", "/api/history/{id}/again"),
     ("POST", "/api/devices/bind"),
     ("PATCH", "/api/devices/{id}"),

@@ -11,6 +11,7 @@ use hearken_actors::dialogue::DialogueSettings;
 use hearken_actors::gateway::GatewaySettings;
 use hearken_actors::reloadable::Reloadable;
 use hearken_actors::slots::Slots;
+use hearken_actors::tools::ToolPolicies;
 use hearken_actors::usage::UsageMeter;
 use hearken_base::Secret;
 use hearken_cluster::LocalLimit;
@@ -36,6 +37,8 @@ pub(super) struct Changing {
     /// configuration.
     pub(super) dialogue: Reloadable<DialogueSettings>,
     pub(super) dialogue_of: fn(&Config) -> DialogueSettings,
+    /// Policies of tools in all conversations.
+    pub(super) tool_policies: Reloadable<ToolPolicies>,
     /// Settings of text clients, and the idle time after which their sessions end.
     pub(super) gateway: Reloadable<GatewaySettings>,
     pub(super) gateway_idle: Reloadable<Duration>,
@@ -54,10 +57,21 @@ pub(super) struct Changing {
 }
 
 impl Changing {
-    fn uses(self) -> [SettingsUser; 7] {
+    fn uses(self) -> [SettingsUser; 8] {
         let Self {
-            dialogue, dialogue_of, gateway, gateway_idle, chat, museum, history, usage, ..
+            dialogue,
+            dialogue_of,
+            tool_policies,
+            gateway,
+            gateway_idle,
+            chat,
+            museum,
+            history,
+            usage,
+            ..
         } = self;
+        // All conversations share the policies.
+        let (of_text, of_chats) = (tool_policies.clone(), tool_policies.clone());
         [
             Box::new(|config| Ok(Box::new(telemetry::changed(&config.log.level)?))),
             Box::new(move |config| {
@@ -66,15 +80,21 @@ impl Changing {
             }),
             Box::new(move |config| {
                 let (gateway, idle) = (gateway.clone(), gateway_idle.clone());
-                let settings = config.text_clients();
+                let mut settings = config.text_clients();
+                settings.tools.policies = of_text.clone();
                 Ok(Box::new(move || {
                     idle.set(settings.session_idle);
                     gateway.set(settings);
                 }))
             }),
             Box::new(move |config| {
-                let (chat, settings) = (chat.clone(), config.chat_sessions());
+                let (chat, mut settings) = (chat.clone(), config.chat_sessions());
+                settings.tools.policies = of_chats.clone();
                 Ok(Box::new(move || chat.set(settings)))
+            }),
+            Box::new(move |config| {
+                let (policies, new) = (tool_policies.clone(), config.tools.policies());
+                Ok(Box::new(move || policies.set(new)))
             }),
             Box::new(move |config| {
                 let (museum, settings) = (Arc::clone(&museum), config.museum.clone());

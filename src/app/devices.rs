@@ -21,8 +21,9 @@ pub(super) fn build_devices(
     audio_pool: AudioPool,
     store: Arc<dyn DeviceStore>,
 ) -> anyhow::Result<DeviceEndpoint> {
-    let Shared { config, process, records, .. } = shared;
-    let settings = settings(config);
+    let Shared { config, process, records, tooling, .. } = shared;
+    let mut settings = settings(config);
+    settings.tools.policies = tooling.api.policies().clone();
     let language = settings.dialogue.language;
     Ok(DeviceEndpoint {
         pipeline: Pipeline::new(ports, settings, audio_pool, (*process).clone())

@@ -60,6 +60,11 @@ impl Tokens {
         Self { key: keyed(secret.expose().as_bytes()), lifetime }
     }
 
+    /// Returns how long a token is good.
+    pub fn lifetime(&self) -> Duration {
+        self.lifetime
+    }
+
     /// Creates a token for this device at this time. The case of the device id does not matter.
     /// Returns `None` if the id contains `|` and cannot be signed.
     pub fn mint(&self, device_id: &str, client_id: &str, at: Timestamp) -> Option<String> {

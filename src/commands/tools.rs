@@ -23,7 +23,7 @@ use crate::http;
     hearken tools call weather forecast '{\"city\": \"Berlin\"}'\n  \
     hearken tools add weather https://example.com/mcp --bearer-env WEATHER_TOKEN\n  \
     hearken tools disable weather --device aa:bb:cc:dd:ee:ff\n  \
-    hearken tools token --agent default\n  hearken tools serve get_weather --url http://127.0.0.1:9400\n  \
+    hearken tools token --agent default\n  hearken tools revoke 0123456789ab\n  hearken tools serve get_weather --url http://127.0.0.1:9400\n  \
     MCP_ENDPOINT=\"ws://127.0.0.1:9400/mcp_endpoint/mcp/?token=$(hearken tools token)\" xiaozhi-mcp NAME")]
 pub struct Args {
     #[command(flatten)]
@@ -70,12 +70,20 @@ enum Command {
         #[arg(long, value_name = "NAME", default_value = DEFAULT_AGENT)]
         agent: String,
     },
-    /// Print a token for the tool clients of an agent; standard error gets its serial, which
-    /// `tools.revoked_tokens` revokes
+    /// Print a token for the tool clients of an agent, also while no server runs; standard error gets
+    /// its serial
     Token {
         /// Agent
         #[arg(long, value_name = "NAME", default_value = DEFAULT_AGENT)]
         agent: String,
+    },
+    /// List the tokens that were made in the console or are revoked
+    Tokens,
+    /// Revoke a token for good, and end its connections
+    #[command(after_help = "Example:\n  hearken tools revoke 0123456789ab")]
+    Revoke {
+        /// Serial of the token
+        serial: String,
     },
     /// Offer one of the server's own tools to a program: uses LiteMCP on standard input and output,
     /// and exits at the end of its input
@@ -130,6 +138,16 @@ pub async fn run(args: Args, env: &dyn EnvVars) -> anyhow::Result<()> {
             }
             super::print(&told)
         }
+        Command::Tokens => {
+            let answer =
+                Server::new(&args.server, env)?.get(&["api", "tools", "tokens"], &[]).await?;
+            super::print(&tokens(&answer))
+        }
+        Command::Revoke { serial } => {
+            let path = ["api", "tools", "tokens", &serial].map(str::to_owned);
+            Server::new(&args.server, env)?.ask(Method::DELETE, &path, None).await?;
+            super::print(&format!("revoked {serial}"))
+        }
         Command::Serve { tool } => serve(tool, &Server::new(&args.server, env)?).await,
         Command::Token { agent } => token(&agent, args.server.config.as_ref(), env),
     }
@@ -155,6 +173,29 @@ fn token(agent: &str, file: Option<&PathBuf>, env: &dyn EnvVars) -> anyhow::Resu
     let (token, serial) = tokens.mint(agent).context("--agent must have 1 to 64 bytes")?;
     super::print(&token)?;
     super::note(&format!("serial {serial}"))
+}
+
+/// Renders the tokens of tool clients for people.
+fn tokens(answer: &Value) -> String {
+    let line = |token: &Value| {
+        let text = |key: &str| token[key].as_str().unwrap_or_default().to_owned();
+        let state = match token["revoked"].as_str() {
+            Some(at) => format!("revoked {at}"),
+            None => "good".into(),
+        };
+        let made = match token["made"].as_str() {
+            Some(at) => format!("for {}, made {at} by {}", text("agent"), text("made_by")),
+            None => "made by a command".into(),
+        };
+        let name = text("name");
+        let name = if name.is_empty() { String::new() } else { format!("  {name}") };
+        format!("{}{name}  ({made}; {state})", text("serial"))
+    };
+    let lines: Vec<String> = answer["tokens"].as_array().into_iter().flatten().map(line).collect();
+    if lines.is_empty() {
+        return "no tokens: `hearken tools token` prints one".into();
+    }
+    lines.join("\n")
 }
 
 /// Renders the sources and their tools for people.

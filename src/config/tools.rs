@@ -76,7 +76,7 @@ impl ToolsConfig {
             max_result_bytes: self.max_result_bytes,
             filler_after: self.filler_after,
             filler_again: self.filler_again,
-            policies: self.policies(),
+            policies: self.policies().into(),
             consent: ConsentSettings {
                 camera: phrases.ask_camera.clone(),
                 tool: phrases.ask_tool.clone(),
@@ -86,14 +86,14 @@ impl ToolsConfig {
     }
 
     /// Returns the policies of tools.
-    pub(super) fn policies(&self) -> ToolPolicies {
+    pub fn policies(&self) -> ToolPolicies {
         ToolPolicies { patterns: self.policy.clone(), changed: self.changed_definitions }
     }
 }
 
 impl Default for ToolsConfig {
     fn default() -> Self {
-        let t = ToolSettings::default();
+        let (t, policies) = (ToolSettings::default(), ToolPolicies::default());
         Self {
             max_rounds: t.max_rounds,
             max_tools: t.max_tools,
@@ -108,8 +108,8 @@ impl Default for ToolsConfig {
             endpoint_timeout: Duration::from_secs(10),
             revoked_tokens: Vec::new(),
             allow_commands_over_api: false,
-            policy: t.policies.patterns,
-            changed_definitions: t.policies.changed,
+            policy: policies.patterns,
+            changed_definitions: policies.changed,
             consent_words: t.consent.words,
             builtin: BuiltinSettings::default(),
             servers: Vec::new(),

@@ -13,7 +13,7 @@ use hound::{SampleFormat, WavSpec, WavWriter};
 
 /// Length of a packet, in milliseconds: of what was heard always, of what was said usually.
 const PACKET_MS: i64 = 60;
-const PACKET: Duration = Duration::from_millis(60);
+pub(super) const PACKET: Duration = Duration::from_millis(60);
 /// Bitrate of what was heard, in bit/s: what boards send.
 const BITRATE_BPS: i32 = 16_000;
 /// Effort of its encoder, 0 to 10.
@@ -67,7 +67,7 @@ fn stored(side: Side, packets: &[(i64, Bytes)]) -> TurnSound {
 }
 
 /// Returns the packets of a stored sound and their times; ends where one is cut off.
-fn packets(stored: &[u8]) -> impl Iterator<Item = (i32, &[u8])> {
+pub(super) fn packets(stored: &[u8]) -> impl Iterator<Item = (i32, &[u8])> {
     let mut rest = stored;
     std::iter::from_fn(move || {
         let (at_ms, after) = rest.split_first_chunk()?;

@@ -11,7 +11,7 @@ use super::extract::{AdminSession, JsonBody, Operator};
 use super::fault::{Answer, Faults, Refusal, refusal, store_failed};
 use super::password::checked;
 use crate::admin::rights::Right;
-use crate::admin::sessions::{Account, AccountError, USERNAME};
+use crate::admin::sessions::{Account, AccountError};
 
 /// Path of one account.
 pub(super) const ONE: &str = "/api/accounts/{name}";
@@ -83,10 +83,8 @@ fn refused(error: &AccountError) -> Refusal {
 #[utoipa::path(get, path = "/api/account", tag = "accounts",
     responses((status = 200, body = Asking), Faults))]
 pub(super) async fn asking(operator: Operator) -> HttpResponse {
-    let (name, right) = match operator.0 {
-        Some(who) => (who.who, who.right),
-        None => (USERNAME.to_owned(), Right::Administrator),
-    };
+    let right = operator.0.as_ref().map_or(Right::Administrator, |who| who.right);
+    let name = operator.name().to_owned();
     HttpResponse::Ok().json(Asking { name, right })
 }
 

@@ -223,7 +223,7 @@ pub(super) async fn change(
 }
 
 /// Flattens settings to names with dots: `{"llm": {"model": "x"}}` and `{"llm.model": "x"}` are
-/// equal, and only one of them may be present.
+/// equal, and only one of them may be present. A setting may be a table itself.
 fn flat(body: Map<String, Value>) -> Result<BTreeMap<String, Value>, Refusal> {
     let mut wanted = BTreeMap::new();
     let mut put = |name: String, value| match wanted.entry(name) {
@@ -237,7 +237,8 @@ fn flat(body: Map<String, Value>) -> Result<BTreeMap<String, Value>, Refusal> {
     };
     for (name, value) in body {
         match value {
-            Value::Object(section) => {
+            // The name of a section has no dots: this is a setting that is a table.
+            Value::Object(section) if !name.contains('.') => {
                 let mut fields = section.into_iter();
                 fields.try_for_each(|(field, value)| put(format!("{name}.{field}"), value))?;
             }

@@ -156,6 +156,23 @@ impl Auth {
         token.flatten().unwrap_or_default()
     }
 
+    /// Creates a token for a device, wherever it will connect from, and returns it with the time when it expires.
+    ///
+    /// # Errors
+    /// No device needs one, or its id cannot be signed.
+    pub(super) fn mint_for(
+        &self,
+        caller: &Caller,
+        at: Timestamp,
+    ) -> Result<(String, Timestamp), Refusal> {
+        let about = "no device needs a token: `auth.required` is \"never\"";
+        let keys = self.keys.as_ref().ok_or_else(|| refusal(Fault::Conflict, about))?;
+        let made = keys.tokens.mint(caller.device_id.as_str(), caller.client_id.expose(), at);
+        let about = "a Device-Id holds no `|`";
+        let token = made.ok_or_else(|| refusal(Fault::BadRequest, about))?;
+        Ok((token, at.saturating_add(keys.tokens.lifetime()).unwrap_or(Timestamp::MAX)))
+    }
+
     /// Checks that a device's token was made by this server and has not expired. Returns the time
     /// when it was made; `None` if this request needs none. Whether it was revoked is not known
     /// here.

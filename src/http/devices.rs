@@ -350,7 +350,7 @@ pub(super) async fn change(
 }
 
 /// Validates the name of an agent; a token must be able to contain it.
-fn agent_of(text: &str) -> Result<String, Refusal> {
+pub(super) fn agent_of(text: &str) -> Result<String, Refusal> {
     let about = format!("an agent's name has 1 to {MAX_AGENT_BYTES} bytes");
     let agent = text_of(text, MAX_AGENT_BYTES, &about)?;
     if agent.len() <= MAX_AGENT_BYTES { Ok(agent) } else { Err(refusal(Fault::BadRequest, &about)) }
@@ -398,7 +398,7 @@ pub(super) async fn forget(
 }
 
 /// Ends the connection of a device whose tokens were revoked, at whichever instance it is.
-async fn disconnect(
+pub(super) async fn disconnect(
     cluster: &Cluster,
     device_endpoint: &DeviceEndpoint,
     id: &DeviceId,

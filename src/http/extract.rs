@@ -18,7 +18,7 @@ use super::fault::{Refusal, refusal};
 use super::middleware::owner_of;
 use super::request_identity::{bearer, json_or};
 use super::{AccessControl, Admin, Chats};
-use crate::admin::sessions::LoggedIn;
+use crate::admin::sessions::{LoggedIn, USERNAME};
 
 /// Somebody with the admin token, or somebody who is logged in (told) and whose right opens the route; anybody where no token
 /// is required.
@@ -50,6 +50,13 @@ pub(super) struct AdminSession(pub(super) LoggedIn);
 pub(super) fn state<T: 'static>(request: &HttpRequest) -> Result<&T, Refusal> {
     let state = request.app_data::<web::Data<T>>().map(|data| &***data);
     state.ok_or_else(|| refusal(Fault::Internal, "this address is not set up"))
+}
+
+impl Operator {
+    /// Returns the name of who asks; that of the administrator for the admin token.
+    pub(super) fn name(&self) -> &str {
+        self.0.as_ref().map_or(USERNAME, |who| &who.who)
+    }
 }
 
 impl FromRequest for Operator {

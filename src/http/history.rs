@@ -18,7 +18,7 @@ use super::extract::{JsonBody, Operator};
 use super::fault::{Answer, Faults, Refusal, log_outage, refusal, store_failed};
 use super::params::{number, text};
 use crate::history::trial::{TrialAnswer, TrialError, Trials};
-use crate::history::{History, sound};
+use crate::history::{History, recording, sound};
 use crate::turn_json::{self, TurnJson};
 use crate::words;
 
@@ -228,6 +228,29 @@ pub(super) async fn said(
     history: web::Data<History>,
 ) -> Answer {
     wav(&id, Side::Said, &history).await
+}
+
+/// Returns a turn as a recording that `hearken replay` plays, and whose words it expects (`GET
+/// /api/history/{id}/recording.jsonl`). 404 if what was heard is not kept as sound.
+#[utoipa::path(get, path = "/api/history/{id}/recording.jsonl", tag = "history", params(("id" = String, Path,)),
+    responses((status = 200, body = String, content_type = "application/x-ndjson"), Faults))]
+pub(super) async fn recording(
+    _: Operator,
+    id: web::Path<String>,
+    history: web::Data<History>,
+) -> Answer {
+    let store = history.store();
+    let turn = store.turn(&id).await.map_err(|e| store_failed(&e))?.ok_or_else(no_such_turn)?.turn;
+    let heard = store.sound(&id, Side::Heard).await.map_err(|e| store_failed(&e))?;
+    let about = "what was heard in this turn is not kept as sound";
+    let heard = heard.ok_or_else(|| refusal(Fault::NotFound, about))?;
+    let said = store.sound(&id, Side::Said).await.map_err(|e| store_failed(&e))?;
+    let name = format!("attachment; filename=\"hearken-{}.jsonl\"", turn.turn_id);
+    let file = recording::recording(&turn, &heard, said.as_deref()).render();
+    Ok(HttpResponse::Ok()
+        .content_type("application/x-ndjson")
+        .insert_header((CONTENT_DISPOSITION, name))
+        .body(file))
 }
 
 async fn wav(id: &str, side: Side, history: &History) -> Answer {

@@ -3,11 +3,13 @@
 //! (xinnan-tech/mcp-endpoint-server): its tool clients need only another host. Not for the protocol
 //! on top.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_actors::ws_link::SharedBudget;
 use hearken_proto::fault::Fault;
+use hearken_tool_sources::NotAdmitted;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -41,14 +43,14 @@ pub(super) async fn connect(
 ) -> Answer {
     let token = query(&request, "token").unwrap_or_else(|| bearer(&request));
     // A `+` in a query means a space; our tokens contain neither.
-    let agent = api.agents.agent(token.trim()).map_err(|error| {
-        refusal(Fault::Unauthorized, &format!("{error}; `hearken tools token` makes one"))
+    let bad = |about: &dyn Display| {
+        refusal(Fault::Unauthorized, &format!("{about}; `hearken tools token` makes one"))
+    };
+    let client = api.agents.read(token.trim()).map_err(|error| bad(&error))?;
+    let admitted = api.sources.endpoint().admit(&client).map_err(|error| match error {
+        NotAdmitted::TooMany => refusal(Fault::Busy, &error.to_string()),
+        NotAdmitted::Revoked => bad(&error),
     })?;
-    let admitted = api
-        .sources
-        .endpoint()
-        .admit(&agent)
-        .map_err(|full| refusal(Fault::Busy, &full.to_string()))?;
     let limits = limits(&api.endpoint_budget);
     let socket = WebSocketBridge::new(&limits, api.process.clone(), |incoming, outgoing| {
         Box::pin(async move {

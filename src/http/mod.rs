@@ -39,6 +39,7 @@ mod role_bodies;
 mod roles;
 mod service_calls;
 mod services;
+mod tokens;
 mod tool_bodies;
 mod tool_servers;
 mod tools_api;
@@ -208,6 +209,7 @@ pub fn history_routes(services: &mut ServiceConfig, history: History, trials: Tr
         .route(history::ONE, web::delete().to(history::delete))
         .route("/api/history/{id}/heard.wav", web::get().to(history::heard))
         .route("/api/history/{id}/said.wav", web::get().to(history::said))
+        .route("/api/history/{id}/recording.jsonl", web::get().to(history::recording))
         .route("/api/history/{id}/again", web::post().to(history::again));
 }
 
@@ -274,6 +276,8 @@ pub fn routes(
         .route(device_tools::PATH, web::put().to(device_tools::put))
         .route(device_tools::OF_SESSION, web::get().to(device_tools::get_session))
         .route(device_tools::OF_SESSION, web::put().to(device_tools::put_session))
+        .route(tokens::OF_DEVICE, web::post().to(tokens::make_for_device))
+        .route(tokens::OF_DEVICE, web::delete().to(tokens::revoke_of_device))
         .route("/api/devices/{id}/{order}", web::post().to(device_orders::order))
         .route(key, web::put().to(devices::provision))
         .route(key, web::delete().to(devices::unprovision))
@@ -292,6 +296,9 @@ fn tool_routes(services: &mut ServiceConfig) {
         .route("/api/tools", web::get().to(tools_api::list))
         .route("/api/tools/call", web::post().to(tools_api::call))
         .route("/api/tools/accept", web::post().to(tools_api::accept))
+        .route(tokens::OF_TOOLS, web::get().to(tokens::list))
+        .route(tokens::OF_TOOLS, web::post().to(tokens::make_for_tools))
+        .route(tokens::OF_TOOL, web::delete().to(tokens::revoke_of_tools))
         .route("/api/tools/servers", web::get().to(tool_servers::list))
         .route("/api/tools/servers", web::post().to(tool_servers::add))
         .route(tool_servers::ONE, web::get().to(tool_servers::get))

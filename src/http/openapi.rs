@@ -12,7 +12,7 @@ use super::fault::FaultBody;
 use super::{
     accounts, admin, backup, chat, chat_worlds, device_orders, device_status, device_tools,
     devices, health, history, mcp_endpoint, museum, password, persons, roles, service_calls,
-    services, tool_servers, tools_api, turns, usage, waiting,
+    services, tokens, tool_servers, tools_api, turns, usage, waiting,
 };
 
 /// Path of the description.
@@ -43,9 +43,10 @@ pub const PATH: &str = "/api/openapi.json";
         roles::list, roles::get, roles::add, roles::change, roles::delete, roles::versions,
         roles::restore, roles::try_out,
         tools_api::list, tools_api::call, tools_api::accept,
+        tokens::make_for_device, tokens::revoke_of_device, tokens::list, tokens::make_for_tools, tokens::revoke_of_tools,
         tool_servers::list, tool_servers::add, tool_servers::get, tool_servers::remove,
         tool_servers::switch, turns::list, turns::live,
-        history::summary, history::list, history::get, history::heard, history::said,
+        history::summary, history::list, history::get, history::heard, history::said, history::recording,
         history::delete, history::delete_many, history::again, history::export,
         waiting::list, waiting::drop_one, services::test, service_calls::list, usage::report, backup::download,
         accounts::asking, accounts::list, accounts::add, accounts::change, accounts::delete,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use hearken_actors::ports::{ToolContent, ToolOutput};
+use hearken_actors::tools::{ToolPolicies, ToolPolicy};
 use hearken_tool_sources::{
     DeviceToolsView, Inventory, Origin, ServerView, SessionToolsView, SourceKind, SourceOfDevice,
     SourceReport, SourceState, SourceUsage, ToolReport,
@@ -20,9 +21,11 @@ pub(super) struct SourcesShown {
     sources: Vec<SourceShown>,
 }
 
-impl From<Inventory> for SourcesShown {
-    fn from(Inventory { sources }: Inventory) -> Self {
-        Self { sources: sources.into_iter().map(SourceShown::from).collect() }
+impl SourcesShown {
+    /// Shows these sources with the policies of their tools.
+    pub(super) fn new(Inventory { sources }: Inventory, policies: &ToolPolicies) -> Self {
+        let shown = |source| SourceShown::new(source, policies);
+        Self { sources: sources.into_iter().map(shown).collect() }
     }
 }
 
@@ -64,8 +67,10 @@ struct SourceShown {
     tools: Vec<ToolShown>,
 }
 
-impl From<SourceReport> for SourceShown {
-    fn from(report: SourceReport) -> Self {
+impl SourceShown {
+    fn new(report: SourceReport, policies: &ToolPolicies) -> Self {
+        let tool = |tool| ToolShown::new(&report.name, tool, policies);
+        let tools = report.tools.into_iter().map(tool).collect();
         let (state, reason) = match report.state {
             SourceState::Connecting => (State::Connecting, None),
             SourceState::Ready => (State::Ready, None),
@@ -82,7 +87,7 @@ impl From<SourceReport> for SourceShown {
             protocol: report.protocol,
             connections: report.connections,
             usage: report.usage.map(UsageOfSource::from),
-            tools: report.tools.into_iter().map(ToolShown::from).collect(),
+            tools,
         }
     }
 }
@@ -120,12 +125,16 @@ struct ToolShown {
     destructive: bool,
     /// True if its definition is not the one that was seen first or accepted last.
     changed: bool,
+    /// What a model may do with it by `tools.policy`; null where no pattern there fits.
+    #[schema(required, value_type = Option<words::ToolPolicy>)]
+    policy: Option<ToolPolicy>,
 }
 
-impl From<ToolReport> for ToolShown {
-    fn from(report: ToolReport) -> Self {
+impl ToolShown {
+    fn new(source: &str, report: ToolReport, policies: &ToolPolicies) -> Self {
         let ToolReport { name, description, parameters, destructive, changed } = report;
-        Self { name, description, parameters, destructive, changed }
+        let policy = policies.configured(source, &name);
+        Self { name, description, parameters, destructive, changed, policy }
     }
 }
 
@@ -135,9 +144,10 @@ pub(super) struct ServersShown {
     servers: Vec<ServerShown>,
 }
 
-impl From<Vec<ServerView>> for ServersShown {
-    fn from(servers: Vec<ServerView>) -> Self {
-        Self { servers: servers.into_iter().map(ServerShown::from).collect() }
+impl ServersShown {
+    pub(super) fn new(servers: Vec<ServerView>, policies: &ToolPolicies) -> Self {
+        let shown = |server| ServerShown::new(server, policies);
+        Self { servers: servers.into_iter().map(shown).collect() }
     }
 }
 
@@ -152,9 +162,10 @@ pub(super) struct ServerShown {
     settings: Value,
 }
 
-impl From<ServerView> for ServerShown {
-    fn from(ServerView { source, enabled, settings }: ServerView) -> Self {
-        Self { source: source.into(), enabled, settings }
+impl ServerShown {
+    pub(super) fn new(view: ServerView, policies: &ToolPolicies) -> Self {
+        let ServerView { source, enabled, settings } = view;
+        Self { source: SourceShown::new(source, policies), enabled, settings }
     }
 }
 
@@ -291,6 +302,8 @@ mod tests {
             destructive: false,
             changed: true,
         };
+        let patterns = [("home/*".to_owned(), ToolPolicy::Ask)].into();
+        let policies = ToolPolicies { patterns, ..ToolPolicies::default() };
         for state in [
             SourceState::Connecting,
             SourceState::Ready,
@@ -308,7 +321,9 @@ mod tests {
                 usage: Some(SourceUsage::default()),
                 tools: vec![tool.clone()],
             };
-            assert_eq!(json!(SourceShown::from(report.clone())), json!(report));
+            let mut reported = json!(report);
+            reported["tools"][0]["policy"] = json!("ask");
+            assert_eq!(json!(SourceShown::new(report, &policies)), reported);
         }
     }
 

@@ -33,7 +33,7 @@ pub(super) fn refused(error: ChangeError) -> Refusal {
 #[utoipa::path(get, path = "/api/tools/servers", tag = "tools",
     responses((status = 200, body = ServersShown), Faults))]
 pub(super) async fn list(_: Operator, api: web::Data<ToolsApi>) -> Answer {
-    Ok(HttpResponse::Ok().json(ServersShown::from(api.registry.servers())))
+    Ok(HttpResponse::Ok().json(ServersShown::new(api.registry.servers(), &api.policies.get())))
 }
 
 /// Adds a server permanently (`POST /api/tools/servers` with the keys of a `[[tools.servers]]`).
@@ -46,7 +46,7 @@ pub(super) async fn add(
     api: web::Data<ToolsApi>,
 ) -> Answer {
     let server = api.registry.add(settings.0).await.map_err(refused)?;
-    Ok(HttpResponse::Created().json(ServerShown::from(server)))
+    Ok(HttpResponse::Created().json(ServerShown::new(server, &api.policies.get())))
 }
 
 /// Returns a server (`GET /api/tools/servers/{name}`).
@@ -54,7 +54,7 @@ pub(super) async fn add(
     responses((status = 200, body = ServerShown), Faults))]
 pub(super) async fn get(_: Operator, name: web::Path<String>, api: web::Data<ToolsApi>) -> Answer {
     let server = api.registry.server(&name).map_err(refused)?;
-    Ok(HttpResponse::Ok().json(ServerShown::from(server)))
+    Ok(HttpResponse::Ok().json(ServerShown::new(server, &api.policies.get())))
 }
 
 /// Removes a server that was added (`DELETE /api/tools/servers/{name}`).
@@ -87,5 +87,5 @@ pub(super) async fn switch(
     api: web::Data<ToolsApi>,
 ) -> Answer {
     let server = api.registry.switch(&name, asked.0.enabled).await.map_err(refused)?;
-    Ok(HttpResponse::Ok().json(ServerShown::from(server)))
+    Ok(HttpResponse::Ok().json(ServerShown::new(server, &api.policies.get())))
 }

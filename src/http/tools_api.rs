@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_actors::ports::{ImageDescriber, ToolCall, ToolError};
+use hearken_actors::reloadable::Reloadable;
 use hearken_actors::slots::Slots;
+use hearken_actors::tools::ToolPolicies;
 use hearken_actors::ws_link::SharedBudget;
 use hearken_proto::fault::Fault;
 use hearken_providers::Vision;
@@ -35,6 +37,8 @@ pub struct ToolsApi {
     pub(super) cameras: VisionTokens,
     /// Model that describes pictures.
     pub(super) vision: Vision,
+    /// Configured policies of tools.
+    pub(super) policies: Reloadable<ToolPolicies>,
     /// Slots for pictures.
     pub(super) pictures: Slots,
     /// Budget of the messages of tool clients that connect.
@@ -48,15 +52,30 @@ impl ToolsApi {
     pub fn new(
         sources: Sources,
         registry: Registry,
-        agents: AgentTokens,
-        cameras: VisionTokens,
+        (agents, cameras): (AgentTokens, VisionTokens),
         vision: Vision,
+        policies: ToolPolicies,
         address_percent: u8,
         process: CancellationToken,
     ) -> Self {
         let pictures = Slots::with_share(PICTURES_AT_ONCE, address_percent);
-        let endpoint_budget = mcp_endpoint::shared_budget();
-        Self { sources, registry, agents, cameras, vision, pictures, endpoint_budget, process }
+        let (policies, endpoint_budget) = (policies.into(), mcp_endpoint::shared_budget());
+        Self {
+            sources,
+            registry,
+            agents,
+            cameras,
+            vision,
+            policies,
+            pictures,
+            endpoint_budget,
+            process,
+        }
+    }
+
+    /// Returns the policies of tools, which may be replaced at run time.
+    pub fn policies(&self) -> &Reloadable<ToolPolicies> {
+        &self.policies
     }
 
     /// Returns the describer of pictures, for conversations too; `None` if no model is configured.
@@ -113,7 +132,8 @@ pub(super) async fn accept(
 pub(super) async fn list(_: Operator, request: HttpRequest, api: web::Data<ToolsApi>) -> Answer {
     let agent = params::text(&request, "agent", Fault::BadRequest)?;
     let agent = agent.unwrap_or_else(|| DEFAULT_AGENT.into());
-    Ok(HttpResponse::Ok().json(SourcesShown::from(api.sources.inventory(&agent))))
+    let shown = SourcesShown::new(api.sources.inventory(&agent), &api.policies.get());
+    Ok(HttpResponse::Ok().json(shown))
 }
 
 /// Calls a tool and returns its answer (`POST /api/tools/call` with `{"source", "tool",

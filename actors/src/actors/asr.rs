@@ -8,6 +8,7 @@ use std::sync::Arc;
 use actix::fut::{ActorFutureExt as _, WrapFuture as _};
 use actix::{Actor, AsyncContext as _, Context, Handler, Recipient};
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use self::recognition::{Listener, Recognition};
 use crate::actors::messages::{Hypothesis, OpenUtterance, PartialTranscript, UtteranceRecognised};
@@ -97,7 +98,8 @@ impl Handler<OpenUtterance> for AsrActor {
             hypotheses: self.outputs.hypotheses.clone(),
             partials: self.outputs.partials.clone(),
         };
-        let (asr, rules) = (Arc::clone(&self.asr), self.rules.clone());
+        let (asr, rules, span) =
+            (Arc::clone(&self.asr), self.rules.clone(), turn.trace().log_span());
         let recognition = Recognition::new(asr, listener, audio.unfinished(), rules);
         let work = async move {
             // A busy recogniser may finish a short utterance before a long one: outcomes are
@@ -115,7 +117,7 @@ impl Handler<OpenUtterance> for AsrActor {
             };
             Some(UtteranceRecognised { turn, outcome })
         };
-        ctx.spawn(work.into_actor(self).map(move |recognised, act, _| {
+        ctx.spawn(work.instrument(span).into_actor(self).map(move |recognised, act, _| {
             if let Some(recognised) = recognised {
                 act.outputs.recognised.do_send(recognised);
             }

@@ -12,6 +12,7 @@ use actix::{Actor, AsyncContext as _, Context, Handler, Recipient, SpawnHandle};
 use hearken_proto::ids::TurnId;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use self::attempt::Attempt;
 use crate::actors::messages::{
@@ -188,11 +189,12 @@ impl SessionActor {
             llm: Arc::clone(&self.llm),
             toolbox: Arc::clone(&self.toolbox),
         };
+        let span = turn.trace().log_span();
         let work = async move {
             let record = work.run(&turn, input, prompt, &sink).await;
             (turn, record)
         };
-        ctx.spawn(work.into_actor(self).map(|(turn, record), act, ctx| {
+        ctx.spawn(work.instrument(span).into_actor(self).map(|(turn, record), act, ctx| {
             act.recorded(&turn, record, ctx);
         }))
     }

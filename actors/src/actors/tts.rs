@@ -16,6 +16,7 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use self::encode_scheduler::EncodeQueue;
 pub use self::encode_scheduler::EncodeScheduler;
@@ -125,12 +126,14 @@ impl Handler<StartSpeaking> for TtsActor {
         let over = CancellationToken::new();
         let paced = over.clone().drop_guard();
         let broken = self.connection.clone().drop_guard();
-        self.thread.spawn(async move {
+        let span = turn.trace().log_span();
+        let work = async move {
             over.run_until_cancelled(synthesis.synthesise(start, ahead)).await;
             // Not reached after a panic: then the guard ends the connection, which could not speak
             // any more.
             broken.disarm();
-        });
+        };
+        self.thread.spawn(work.instrument(span));
         let work = async move {
             let _paced = paced;
             tokio::select! {
@@ -151,7 +154,7 @@ impl SpeechSynthesis {
         let voice = match SpeechEncoder::new(&self.quality()) {
             Ok(voice) => voice,
             Err(error) => {
-                tracing::error!(turn = %turn.id, trace = turn.trace().log_id(), %error, "cannot create the speech encoder");
+                tracing::error!(turn = %turn.id, %error, "cannot create the speech encoder");
                 return;
             }
         };
@@ -202,7 +205,7 @@ impl SpeechSynthesis {
             }
             Err(error) if speech.ahead.is_closed() => Err(error),
             Err(error) => {
-                tracing::warn!(turn = %turn.id, trace = turn.trace().log_id(), error, "cannot speak a sentence");
+                tracing::warn!(turn = %turn.id, error, "cannot speak a sentence");
                 outcomes.failed += 1;
                 outcomes.last_failed.clone_from(&text);
                 speech.put(PlaybackStep::SentenceBroken(text)).await
@@ -215,7 +218,7 @@ impl SpeechSynthesis {
             && !apology.is_empty()
             && let Err(error) = self.say(speech, apology).await
         {
-            tracing::warn!(turn = %turn.id, trace = turn.trace().log_id(), error, "cannot speak the apology; it is only displayed");
+            tracing::warn!(turn = %turn.id, error, "cannot speak the apology; it is only displayed");
         }
     }
 

@@ -171,7 +171,8 @@ impl ChatService {
             pending.options.turn_id.get_or_init(|| id);
         }
         let turn = Turn::new(TurnId(1), &CancellationToken::new()).traced(trace);
-        let mut answering = std::pin::pin!(self.answer(pending, inputs, &turn, request_record));
+        let answering = self.answer(pending, inputs, &turn, request_record);
+        let mut answering = std::pin::pin!(answering.instrument(turn.trace().log_span()));
         let why = tokio::select! {
             biased;
             why = pending.running.must_end(lock, self.settings.get().turn_limit) => why,

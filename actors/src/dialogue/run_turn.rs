@@ -180,7 +180,7 @@ pub(crate) async fn answer(
         let said = converse(output, prompt.clone(), llm, &mut room).await?;
         if said.calls.is_empty() || !may_call || output.is_over() {
             if !said.calls.is_empty() && !may_call {
-                tracing::warn!(turn = %output.turn().id, trace = output.turn().trace().log_id(), rounds = rounds.len(), "the model did not stop calling tools");
+                tracing::warn!(turn = %output.turn().id, rounds = rounds.len(), "the model did not stop calling tools");
             }
             return Ok(());
         }
@@ -330,7 +330,7 @@ async fn converse(
             trace.begin(Stage::Model);
         }
         let Some(left) = room.checked_sub(bytes) else {
-            tracing::warn!(turn = %output.turn().id, trace = output.turn().trace().log_id(), max_bytes = MAX_WRITTEN_BYTES, "stopped reading the model's answer, because it is too long");
+            tracing::warn!(turn = %output.turn().id, max_bytes = MAX_WRITTEN_BYTES, "stopped reading the model's answer, because it is too long");
             break;
         };
         *room = left;

@@ -9,6 +9,7 @@ use hearken_proto::gateway::{CallShown, Configure, ErrorCode, ServerMessage, Sta
 use hearken_proto::ids::SessionId;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use super::client_tools::ClientTools;
 use super::failures::failed;
@@ -211,7 +212,9 @@ impl RequestExecutor {
                 self.send(ServerMessage::Status(Status::Processing)).await;
                 is_told = true;
             }
-            let work = sessions.run_in(&used, self.answer(&own, &question));
+            let work = sessions
+                .run_in(&used, self.answer(&own, &question))
+                .instrument(question.turn.trace().log_span());
             let last = match AssertUnwindSafe(work).catch_unwind().await {
                 Ok(Some(last)) => last,
                 Ok(None) if question.session_id.is_none() => continue,

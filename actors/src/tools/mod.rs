@@ -31,6 +31,8 @@ use std::time::Duration;
 
 use hearken_proto::ids::{DeviceId, SessionId};
 
+use crate::reloadable::Reloadable;
+
 pub use consent::{ConsentSettings, HeldCall};
 pub use finishing::FinishingCalls;
 pub use policy::{ToolPolicies, ToolPolicy};
@@ -58,8 +60,8 @@ pub struct ToolSettings {
     pub filler_after: Duration,
     /// Silence before a further filler phrase.
     pub filler_again: Duration,
-    /// Which tools a model may call, and before which the person is asked.
-    pub policies: ToolPolicies,
+    /// Which tools a model may call, and before which the person is asked; may change while it is used.
+    pub policies: Reloadable<ToolPolicies>,
     /// How the person is asked.
     pub consent: ConsentSettings,
 }
@@ -76,7 +78,7 @@ impl Default for ToolSettings {
             max_result_bytes: 8_192,
             filler_after: Duration::from_millis(1_500),
             filler_again: Duration::from_millis(3_000),
-            policies: ToolPolicies::default(),
+            policies: Reloadable::default(),
             consent: ConsentSettings::default(),
         }
     }

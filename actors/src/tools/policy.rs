@@ -68,9 +68,9 @@ impl ToolPolicies {
         }
     }
 
-    /// Returns the configured policy of a tool. The exact name wins, then the longest pattern.
-    fn configured(&self, of: &Provenance) -> Option<ToolPolicy> {
-        let name = format!("{}/{}", of.source, of.tool);
+    /// Returns the configured policy of a tool of a source. The exact name wins, then the longest pattern.
+    pub fn configured(&self, source: &str, tool: &str) -> Option<ToolPolicy> {
+        let name = format!("{source}/{tool}");
         if let Some(exact) = self.patterns.get(&name) {
             return Some(*exact);
         }
@@ -90,7 +90,7 @@ impl ToolPolicies {
         follows_untrusted: impl FnOnce() -> bool,
     ) -> ToolPolicy {
         let risky = tool.destructive || is_camera(&of.tool);
-        let configured = self.configured(of).unwrap_or_else(|| {
+        let configured = self.configured(&of.source, &of.tool).unwrap_or_else(|| {
             if risky && follows_untrusted() { ToolPolicy::Ask } else { ToolPolicy::Allow }
         });
         if of.changed { configured.max(self.changed) } else { configured }
@@ -98,7 +98,7 @@ impl ToolPolicies {
 
     /// Reports whether the tool is never offered.
     pub(super) fn forbids(&self, of: &Provenance) -> bool {
-        let configured = self.configured(of).unwrap_or(ToolPolicy::Allow);
+        let configured = self.configured(&of.source, &of.tool).unwrap_or(ToolPolicy::Allow);
         configured == ToolPolicy::Never || (of.changed && self.changed == ToolPolicy::Never)
     }
 
@@ -118,7 +118,7 @@ impl Toolbox {
         before: &[ChatMessage],
     ) -> ToolPolicy {
         let of = self.provenance(offered);
-        let policies = &self.settings.policies;
+        let policies = self.settings.policies.get();
         policies.of_call(&of, &offered.tool, || self.follows_untrusted(offer, offered, before))
     }
 

@@ -171,7 +171,7 @@ impl Toolbox {
 
     /// Returns the tools of a source, without those that are never offered.
     fn permitted(&self, source: &dyn ToolSource) -> Arc<[Tool]> {
-        let (tools, policies) = (source.tools(), &self.settings.policies);
+        let (tools, policies) = (source.tools(), self.settings.policies.get());
         if !policies.forbid_some() {
             return tools;
         }

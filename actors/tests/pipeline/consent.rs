@@ -13,8 +13,8 @@ use hearken_actors::ports::{
 };
 use hearken_actors::settings::PipelineSettings;
 use hearken_actors::testkit::{AsrAct, LlmAct, TestPipeline, TtsAct};
-use hearken_actors::tools::ToolPolicy;
 use hearken_actors::tools::consent::{HELD, NOT_AGREED};
+use hearken_actors::tools::{ToolPolicies, ToolPolicy};
 use hearken_actors::usage::{UsageMeter, UsageSettings, Used};
 use hearken_proto::ids::DeviceId;
 use jiff::civil::date;
@@ -298,10 +298,13 @@ async fn of_several_calls_of_a_round_one_is_asked_about_and_the_others_are_made(
 #[actix::test]
 async fn configured_policies_hold_whatever_was_read() {
     let mut settings = PipelineSettings::default();
-    let policies = &mut settings.tools.policies.patterns;
-    policies.insert("board/*".into(), ToolPolicy::Allow);
-    policies.insert("press/delete_file".into(), ToolPolicy::Never);
-    policies.insert("clock/tell_time".into(), ToolPolicy::Ask);
+    let patterns = [
+        ("board/*", ToolPolicy::Allow),
+        ("press/delete_file", ToolPolicy::Never),
+        ("clock/tell_time", ToolPolicy::Ask),
+    ];
+    let patterns = patterns.map(|(pattern, policy)| (pattern.to_owned(), policy)).into();
+    settings.tools.policies = ToolPolicies { patterns, ..ToolPolicies::default() }.into();
     let mut talk = Talk::with(settings).await;
     talk.calls(&[NEWS, PHOTO, DELETE]);
     assert_eq!(talk.says("What is the news?").await, ["Good day."]);

@@ -37,7 +37,7 @@ pub use museum::{MuseumSession, MuseumStore};
 pub use roles::{MAX_ROLE_VERSIONS, MAX_ROLES, Role, RoleOutcome, RoleStore};
 pub use settings::{AuditEntry, MAX_AUDIT_ENTRIES, SettingsStore};
 pub use sql::{FILE_NAME, SqlStore};
-pub use tools::{KeptPin, KeptServer, ToolStore};
+pub use tools::{KeptPin, KeptServer, MAX_TOOL_TOKENS, ToolStore, ToolToken, ToolTokenStore};
 pub use usage::{UsageGroup, UsageStore};
 
 /// Most stored devices that nobody bound, named or configured. Beyond, those of the address with the
@@ -216,6 +216,9 @@ pub trait DeviceStore: Send + Sync {
     /// Deletes a device and its binding, and revokes its tokens. Returns false if there is no such
     /// device.
     async fn forget(&self, id: &DeviceId, now: Timestamp) -> Result<bool, StoreError>;
+
+    /// Revokes all tokens of a device that were made until now, whether it is stored or not.
+    async fn revoke_tokens(&self, id: &DeviceId, now: Timestamp) -> Result<(), StoreError>;
 
     /// Stores the key that is burned into the device with this serial number.
     async fn provision(&self, serial_number: &str, key: &[u8]) -> Result<(), StoreError>;

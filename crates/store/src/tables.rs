@@ -57,7 +57,7 @@ const fn maybe(column: Column) -> Column {
 }
 
 /// All tables of the store.
-pub(super) const TABLES: [Table; 26] = [
+pub(super) const TABLES: [Table; 27] = [
     Table {
         name: "devices",
         columns: &[
@@ -110,6 +110,18 @@ pub(super) const TABLES: [Table; 26] = [
         name: "tool_pins",
         columns: &[text("agent"), text("source"), text("tool"), text("hash")],
         key: "agent, source, tool",
+    },
+    Table {
+        name: "tool_tokens",
+        columns: &[
+            text("serial"),
+            text("agent"),
+            text("name"),
+            maybe(number("made_ms")),
+            text("made_by"),
+            maybe(number("revoked_ms")),
+        ],
+        key: "serial",
     },
     Table {
         name: "sessions",

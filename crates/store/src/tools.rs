@@ -1,11 +1,15 @@
-//! Storage of tool servers that were added at run time, and of the tool settings of devices: the
-//! port and its types. Not for connections to them.
+//! Storage of tool servers that were added at run time, of the tokens of tool clients, and of the
+//! tool settings of devices: the ports and their types. Not for connections to them.
 
 use async_trait::async_trait;
 use hearken_base::Secret;
 use hearken_proto::ids::DeviceId;
+use jiff::Timestamp;
 
 use super::{Device, RoleStore, StoreError};
+
+/// Most tokens of tool clients that are stored.
+pub const MAX_TOOL_TOKENS: u32 = 1_000;
 
 /// Tool server as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,9 +35,44 @@ pub struct KeptPin {
     pub hash: String,
 }
 
-/// Storage of tool servers, and of roles. Every call ends within seconds, with an error if the store is down.
+/// Token of a tool client: who has it, and whether it is good. The token itself is not stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolToken {
+    /// Serial of the token.
+    pub serial: String,
+    /// Agent whose tool client has it; empty if it was made by a command.
+    pub agent: String,
+    /// Name given by people; empty for none.
+    pub name: String,
+    /// When it was made, to the millisecond; none if it was made by a command.
+    pub made: Option<Timestamp>,
+    /// Who made it; empty if it was made by a command.
+    pub made_by: String,
+    /// When it was revoked, to the millisecond; none while it is good.
+    pub revoked: Option<Timestamp>,
+}
+
+/// Storage of the tokens of tool clients. Every call ends within seconds, with an error if the store is down.
 #[async_trait]
-pub trait ToolStore: RoleStore {
+pub trait ToolTokenStore: Send + Sync {
+    /// Returns all tokens that were made over the API or are revoked, the last made first.
+    async fn tool_tokens(&self) -> Result<Vec<ToolToken>, StoreError>;
+
+    /// Returns the serials of all that are revoked.
+    async fn revoked_tool_tokens(&self) -> Result<Vec<String>, StoreError>;
+
+    /// Stores a token that is not revoked. Returns false if there are [`MAX_TOOL_TOKENS`] already.
+    async fn add_tool_token(&self, token: &ToolToken) -> Result<bool, StoreError>;
+
+    /// Revokes the token with this serial for good, also one that was not stored. Returns false if there are
+    /// [`MAX_TOOL_TOKENS`] others.
+    async fn revoke_tool_token(&self, serial: &str, now: Timestamp) -> Result<bool, StoreError>;
+}
+
+/// Storage of tool servers, of tokens of tool clients, and of roles. Every call ends within seconds, with an error if the
+/// store is down.
+#[async_trait]
+pub trait ToolStore: RoleStore + ToolTokenStore {
     /// Returns all servers, ordered by name.
     async fn tool_servers(&self) -> Result<Vec<KeptServer>, StoreError>;
 

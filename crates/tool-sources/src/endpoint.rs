@@ -2,7 +2,7 @@
 //! names. On these connections they are the MCP servers and we are the client. Not for sockets:
 //! frames are passed in and out as text.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use super::connected_source::{ConnectedSource, SourceKind};
 use super::connection::{Connection, ProtocolEra};
@@ -25,6 +26,7 @@ use super::link::Link;
 use super::pins::Pins;
 use super::refresh_loop;
 use super::remote_instance::RemoteInstanceSource;
+use super::signed_tokens::ToolClientToken;
 
 /// Maximum number of tool clients of one agent.
 const MAX_PER_AGENT: usize = 32;
@@ -56,18 +58,30 @@ struct Agents {
     reserved: Vec<String>,
     /// Tool clients of other instances of the server.
     remote: Vec<RemoteInstanceSource>,
+    /// Serials of revoked tokens.
+    revoked: HashSet<String>,
 }
 
 struct ClientSlot {
     number: u64,
+    /// Serial of its token.
+    serial: String,
+    /// Cancelled when its token is revoked.
+    revoked: CancellationToken,
     /// Name and source; `None` until the handshake is done.
     source: Option<(String, ConnectedSource)>,
 }
 
-/// Error: the agent has the maximum number of tool clients.
+/// Reason why a tool client is not admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the agent has {MAX_PER_AGENT} tool clients, the maximum: disconnect one")]
-pub struct TooManyToolClients;
+pub enum NotAdmitted {
+    /// The agent has the maximum number of tool clients.
+    #[error("the agent has {MAX_PER_AGENT} tool clients, the maximum: disconnect one")]
+    TooMany,
+    /// The token was revoked.
+    #[error("the token was revoked")]
+    Revoked,
+}
 
 impl Endpoint {
     /// Creates an endpoint whose tool clients may take `call_timeout` for a call.
@@ -84,17 +98,31 @@ impl Endpoint {
     /// Reserves a slot for a tool client that has just connected.
     ///
     /// # Errors
-    /// The agent has the maximum number of tool clients.
-    pub fn admit(&self, agent: &str) -> Result<AdmittedClient, TooManyToolClients> {
+    /// The agent has the maximum number of tool clients, or the token is revoked.
+    pub fn admit(&self, client: &ToolClientToken) -> Result<AdmittedClient, NotAdmitted> {
+        let ToolClientToken { agent, serial } = client;
         let mut agents = self.lock();
+        if agents.revoked.contains(serial) {
+            return Err(NotAdmitted::Revoked);
+        }
         agents.last += 1;
         let number = agents.last;
-        let slots = agents.by_agent.entry(agent.to_owned()).or_default();
+        let slots = agents.by_agent.entry(agent.clone()).or_default();
         if slots.len() >= MAX_PER_AGENT {
-            return Err(TooManyToolClients);
+            return Err(NotAdmitted::TooMany);
         }
-        slots.push(ClientSlot { number, source: None });
-        Ok(AdmittedClient { endpoint: self.clone(), agent: agent.to_owned(), number })
+        let revoked = CancellationToken::new();
+        let (serial, end) = (serial.clone(), revoked.clone());
+        slots.push(ClientSlot { number, serial, revoked, source: None });
+        Ok(AdmittedClient { endpoint: self.clone(), agent: agent.clone(), number, revoked: end })
+    }
+
+    /// Makes these the serials of revoked tokens: their tool clients are disconnected, and not admitted.
+    pub(super) fn revoke(&self, serials: HashSet<String>) {
+        let mut agents = self.lock();
+        let clients = agents.by_agent.values().flatten();
+        clients.filter(|client| serials.contains(&client.serial)).for_each(|c| c.revoked.cancel());
+        agents.revoked = serials;
     }
 
     /// Returns the tool clients of an agent, in the order of their connection.
@@ -230,12 +258,25 @@ pub struct AdmittedClient {
     endpoint: Endpoint,
     agent: String,
     number: u64,
+    revoked: CancellationToken,
 }
 
 impl AdmittedClient {
     /// Speaks MCP over these frames until the tool client disconnects. Returns the reason of the
     /// end.
     pub async fn serve(
+        self,
+        incoming: mpsc::Receiver<HeldText>,
+        outgoing: mpsc::Sender<String>,
+    ) -> String {
+        let revoked = self.revoked.clone();
+        tokio::select! {
+            reason = self.serve_frames(incoming, outgoing) => reason,
+            () = revoked.cancelled() => "its token was revoked".into(),
+        }
+    }
+
+    async fn serve_frames(
         self,
         incoming: mpsc::Receiver<HeldText>,
         outgoing: mpsc::Sender<String>,
@@ -341,15 +382,35 @@ impl Transport<RoleClient> for Frames {
 mod tests {
     use super::*;
 
+    fn client(agent: &str, serial: &str) -> ToolClientToken {
+        ToolClientToken { agent: agent.into(), serial: serial.into() }
+    }
+
+    #[tokio::test]
+    async fn a_revoked_token_ends_its_clients_and_admits_no_others() {
+        let endpoint = Endpoint::new(Duration::from_secs(1));
+        let (first, other) = (client("a", "1"), client("a", "2"));
+        let (ends, stays) = (endpoint.admit(&first).unwrap(), endpoint.admit(&other).unwrap());
+        let (_hold, incoming) = mpsc::channel(1);
+        let (outgoing, _sent) = mpsc::channel(1);
+        let serving = tokio::spawn(ends.serve(incoming, outgoing));
+        endpoint.revoke(["1".to_owned()].into());
+        assert_eq!(serving.await.unwrap(), "its token was revoked");
+        assert_eq!(endpoint.admit(&first).err(), Some(NotAdmitted::Revoked));
+        assert_eq!((endpoint.count(), stays.revoked.is_cancelled()), ((1, 1), false));
+        endpoint.revoke(HashSet::new());
+        assert!(endpoint.admit(&first).is_ok(), "a backup was restored that does not know of it");
+    }
+
     #[test]
     fn an_agent_has_so_many_slots_and_gives_them_back() {
         let endpoint = Endpoint::new(Duration::from_secs(1));
         let mut admitted: Vec<AdmittedClient> =
-            (0..MAX_PER_AGENT).map(|_| endpoint.admit("a").unwrap()).collect();
-        assert_eq!(endpoint.admit("a").err(), Some(TooManyToolClients));
-        assert!(endpoint.admit("b").is_ok());
+            (0..MAX_PER_AGENT).map(|_| endpoint.admit(&client("a", "1")).unwrap()).collect();
+        assert_eq!(endpoint.admit(&client("a", "1")).err(), Some(NotAdmitted::TooMany));
+        assert!(endpoint.admit(&client("b", "2")).is_ok());
         admitted.pop();
-        assert!(endpoint.admit("a").is_ok());
+        assert!(endpoint.admit(&client("a", "1")).is_ok());
         drop(admitted);
         assert_eq!(endpoint.count(), (0, 0));
     }
@@ -357,7 +418,8 @@ mod tests {
     #[test]
     fn equal_names_are_numbered_and_numbers_are_used_again() {
         let endpoint = Endpoint::new(Duration::from_secs(1));
-        let admitted: Vec<AdmittedClient> = (0..3).map(|_| endpoint.admit("a").unwrap()).collect();
+        let admitted: Vec<AdmittedClient> =
+            (0..3).map(|_| endpoint.admit(&client("a", "1")).unwrap()).collect();
         for admitted in &admitted {
             endpoint.register(admitted, "calc");
         }
@@ -366,12 +428,12 @@ mod tests {
         assert_eq!(names(), ["calc", "calc-2", "calc-3"]);
         let mut admitted = admitted;
         drop(admitted.remove(1));
-        let back = endpoint.admit("a").unwrap();
+        let back = endpoint.admit(&client("a", "1")).unwrap();
         endpoint.register(&back, "calc");
         assert_eq!(names(), ["calc", "calc-3", "calc-2"]);
         assert!(endpoint.sources("b").is_empty());
         endpoint.reserve(vec!["weather".into()]);
-        let last = endpoint.admit("b").unwrap();
+        let last = endpoint.admit(&client("b", "2")).unwrap();
         endpoint.register(&last, "weather");
         assert_eq!(endpoint.sources("b")[0].report().name, "weather-2");
     }

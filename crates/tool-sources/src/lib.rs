@@ -51,7 +51,7 @@ pub use cameras::Cameras;
 pub use connected_source::{
     Origin, SourceKind, SourceReport, SourceState, SourceUsage, ToolReport,
 };
-pub use endpoint::{AdmittedClient, Endpoint, TooManyToolClients};
+pub use endpoint::{AdmittedClient, Endpoint, NotAdmitted};
 use pins::{Pins, SourcePins};
 pub use registry::{
     ChangeError, DeviceToolsView, Registry, ServerView, SessionToolsView, SourceOfDevice,
@@ -60,7 +60,9 @@ use remote_instance::RemoteInstanceSource;
 pub use server_connection::Environment;
 pub use servers::Servers;
 pub use settings::{ToolProtocol, ToolServer, ToolServerError};
-pub use signed_tokens::{AgentTokens, MAX_AGENT_BYTES, TokenReadError, VisionTokens};
+pub use signed_tokens::{
+    AgentTokens, MAX_AGENT_BYTES, TokenReadError, ToolClientToken, VisionTokens,
+};
 use source_overrides::{OverrideTable, Overrides};
 
 /// Agent of devices for which no other agent was chosen.

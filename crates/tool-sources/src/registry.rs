@@ -4,6 +4,7 @@
 
 mod pinning;
 mod roles;
+mod tokens;
 
 use std::collections::HashSet;
 use std::sync::{Arc, PoisonError};
@@ -171,6 +172,7 @@ impl Registry {
         let with_overrides = self.0.store.devices_with_overrides().await?;
         self.0.sources.overrides.replace(&with_overrides);
         self.take_roles().await?;
+        self.take_revoked_tokens().await?;
         let servers = &self.0.sources.servers;
         let known = servers.reports();
         let added = known.iter().filter(|r| r.source.origin == Origin::Api);

@@ -64,8 +64,17 @@ fn verified(key: &Hmac<Sha256>, text: &str, signature: &str) -> Result<(), Token
     key.clone().chain_update(text).verify_slice(&signature).map_err(|_| TokenReadError::Wrong)
 }
 
+/// What a valid token of a tool client says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolClientToken {
+    /// Agent whose tools the client brings.
+    pub agent: String,
+    /// Serial of the token.
+    pub serial: String,
+}
+
 /// Tokens with which tool clients connect: `agent.serial.signature`, the agent in base64url. They
-/// are valid until they are revoked by their serial.
+/// are valid until they are revoked by their serial, in the configuration or in the store.
 #[derive(Clone)]
 pub struct AgentTokens {
     key: Hmac<Sha256>,
@@ -73,7 +82,8 @@ pub struct AgentTokens {
 }
 
 impl AgentTokens {
-    /// Creates a verifier for tokens signed with this secret, except those with a revoked serial.
+    /// Creates a verifier for tokens signed with this secret, except those with a serial that the
+    /// configuration revokes.
     pub fn new(secret: &Secret, revoked: &[String]) -> Self {
         Self { key: key_for(secret, "hearken/tools/1"), revoked: revoked.to_vec() }
     }
@@ -89,11 +99,11 @@ impl AgentTokens {
         Some((format!("{body}.{}", signature(&self.key, &body)), serial))
     }
 
-    /// Verifies a token and returns its agent.
+    /// Verifies a token and returns what it says. Whether the store revokes it is not known here.
     ///
     /// # Errors
     /// See [`TokenReadError`].
-    pub fn agent(&self, token: &str) -> Result<String, TokenReadError> {
+    pub fn read(&self, token: &str) -> Result<ToolClientToken, TokenReadError> {
         if token.is_empty() {
             return Err(TokenReadError::Missing);
         }
@@ -104,7 +114,8 @@ impl AgentTokens {
             return Err(TokenReadError::Revoked);
         }
         let agent = URL_SAFE_NO_PAD.decode(agent).map_err(|_| TokenReadError::Malformed)?;
-        String::from_utf8(agent).map_err(|_| TokenReadError::Malformed)
+        let agent = String::from_utf8(agent).map_err(|_| TokenReadError::Malformed)?;
+        Ok(ToolClientToken { agent, serial: serial.to_owned() })
     }
 }
 
@@ -180,13 +191,14 @@ mod tests {
     fn a_tool_clients_token_names_its_agent_until_it_is_revoked() {
         let tokens = AgentTokens::new(&secret(), &[]);
         let (token, serial) = tokens.mint("客厅 1").unwrap();
-        assert_eq!(tokens.agent(&token), Ok("客厅 1".into()));
+        let said = ToolClientToken { agent: "客厅 1".into(), serial: serial.clone() };
+        assert_eq!(tokens.read(&token), Ok(said));
         let stricter = AgentTokens::new(&secret(), &[serial]);
-        assert_eq!(stricter.agent(&token), Err(TokenReadError::Revoked));
+        assert_eq!(stricter.read(&token), Err(TokenReadError::Revoked));
         let (another, _) = tokens.mint("客厅 1").unwrap();
-        assert_eq!(stricter.agent(&another), Ok("客厅 1".into()));
+        assert_eq!(stricter.read(&another).unwrap().agent, "客厅 1");
         let other = AgentTokens::new(&Secret::new("another secret"), &[]);
-        assert_eq!(other.agent(&token), Err(TokenReadError::Wrong));
+        assert_eq!(other.read(&token), Err(TokenReadError::Wrong));
         assert_eq!((tokens.mint(""), tokens.mint(&"x".repeat(65))), (None, None));
     }
 
@@ -196,14 +208,14 @@ mod tests {
         let (token, serial) = tokens.mint("kitchen").unwrap();
         let (_, signature) = token.rsplit_once('.').unwrap();
         let forged = format!("{}.{serial}.{signature}", URL_SAFE_NO_PAD.encode("cellar"));
-        assert_eq!(tokens.agent(&forged), Err(TokenReadError::Wrong));
+        assert_eq!(tokens.read(&forged), Err(TokenReadError::Wrong));
         for (text, error) in [
             ("", TokenReadError::Missing),
             ("x", TokenReadError::Malformed),
             ("a.b.!", TokenReadError::Malformed),
             ("a.b.AAAA", TokenReadError::Wrong),
         ] {
-            assert_eq!(tokens.agent(text), Err(error), "{text}");
+            assert_eq!(tokens.read(text), Err(error), "{text}");
         }
     }
 
@@ -226,7 +238,7 @@ mod tests {
     #[test]
     fn one_kind_is_not_good_for_the_other() {
         let (agents, cameras) = (AgentTokens::new(&secret(), &[]), VisionTokens::new(&secret()));
-        assert_eq!(agents.agent(&cameras.mint("a")), Err(TokenReadError::Malformed));
+        assert_eq!(agents.read(&cameras.mint("a")), Err(TokenReadError::Malformed));
         let (token, _) = agents.mint("a").unwrap();
         assert!(cameras.check(&token, "a").is_err());
     }
@@ -235,7 +247,7 @@ mod tests {
         #[test]
         fn any_text_is_refused_without_a_panic(text in ".*", device in ".*") {
             prop_assert!(VisionTokens::new(&secret()).check(&text, &device).is_err());
-            prop_assert!(AgentTokens::new(&secret(), &[]).agent(&text).is_err());
+            prop_assert!(AgentTokens::new(&secret(), &[]).read(&text).is_err());
         }
     }
 }

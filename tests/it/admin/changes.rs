@@ -251,3 +251,58 @@ async fn the_log_s_level_changes_in_a_program_that_runs() {
     set("error").await;
     program.kill().await.unwrap();
 }
+
+/// The tools that the model was offered last.
+fn offered(asked: &Value) -> Vec<&str> {
+    let tools = asked["tools"].as_array().into_iter().flatten();
+    tools.filter_map(|tool| tool["function"]["name"].as_str()).collect()
+}
+
+#[tokio::test]
+async fn conversations_that_are_open_feel_what_models_may_do_with_tools() {
+    let vendors = Vendors::start().await;
+    let admin = Admin::start(&vendors, |config| {
+        config.tools.builtin = hearken_tool_sources::BuiltinSettings::default();
+        config.gateway.server_tools = true;
+    })
+    .await;
+    vendors.tts.until(|seen| seen.requests >= PHRASES).await;
+    let (mut client, _) = connect_async(admin.server.gateway_url()).await.unwrap();
+    let (mut device, _) = connect_async(admin.server.device_url()).await.unwrap();
+    say(&mut device, json!({"type": "hello", "version": 1, "transport": "websocket"})).await;
+    json_of(&mut device, "hello").await;
+    let mut offers = async || {
+        say(&mut client, json!({"type": "text_input", "text": "hello"})).await;
+        json_of(&mut client, "llm_response").await;
+        let to_text = offered(&asked(&vendors)).contains(&"get_current_time");
+        let before = vendors.llm.seen().requests;
+        say(&mut device, json!({"type": "listen", "state": "detect", "text": "What now?"})).await;
+        let is_asked = |seen: &hearken_test_support::vendors::Seen| {
+            seen.requests > before && seen.texts.len() >= 2 * (before + 1)
+        };
+        vendors.llm.until(is_asked).await;
+        (to_text, offered(&asked(&vendors)).contains(&"get_current_time"))
+    };
+    assert_eq!(offers().await, (true, true));
+    let policy = json!({"tools.policy": {"builtin/get_current_time": "never"}});
+    let told = admin.set(policy).await;
+    assert_eq!(told["sources"]["tools.policy"], "run_time");
+    assert_eq!(offers().await, (false, false));
+    let (_, listed) =
+        ask(&admin.server, Method::GET, "/api/tools", &admin.token, json!(null)).await;
+    let tools = listed["sources"][0]["tools"].as_array().unwrap();
+    let now = tools.iter().find(|tool| tool["name"] == "get_current_time").unwrap();
+    assert_eq!(now["policy"], "never");
+    for (wrong, about) in [
+        (json!({"tools.policy": {"files": "ask"}}), "SOURCE/TOOL"),
+        (json!({"tools.policy": {"files/*": "perhaps"}}), "perhaps"),
+        (json!({"tools": {"policy": []}}), "tools.policy"),
+        (json!({"tools.changed_definitions": "perhaps"}), "perhaps"),
+    ] {
+        let (status, told) = admin.ask(Method::PUT, "/config", wrong).await;
+        assert!(status == 400 && told.to_string().contains(about), "{told}");
+    }
+    assert_eq!(offers().await, (false, false), "nothing of a refused change holds");
+    admin.set(json!({"tools": {"policy": null}})).await;
+    assert_eq!(offers().await, (true, true));
+}

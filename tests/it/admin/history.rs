@@ -2,8 +2,11 @@
 
 use hearken_actors::audio::pcm;
 use hearken_proto::device::ListenMode;
+use hearken_proto::recording;
 use hearken_test_support::eventually;
 use hearken_test_support::vendors::Behaviour;
+use hearken_virtual_device::Expectations;
+use hearken_virtual_device::recording::Recording;
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
 
@@ -109,6 +112,28 @@ async fn what_was_said_is_kept_searched_and_deleted() {
     assert_eq!(told, json!({"turns": []}));
 }
 
+/// The turn is saved as a recording, and a replay of it is heard and answered as the turn was.
+async fn replays(admin: &Admin, turn: &Value) {
+    admin.set(json!({"history.keep": "off"})).await;
+    let path = format!("/api/history/{}/recording.jsonl", turn["id"].as_str().unwrap());
+    let asked = Client::new().get(admin.server.http_url(&path)).bearer_auth(&admin.token);
+    let answer = asked.send().await.unwrap();
+    assert_eq!(answer.status().as_u16(), 200);
+    assert_eq!(answer.headers()["content-type"], "application/x-ndjson");
+    let session = recording::Recording::parse(&answer.text().await.unwrap()).unwrap();
+    let expect = session.header.expect.clone().unwrap();
+    assert_eq!((expect.transcript.as_deref(), expect.reply), (Some(HEARD), Some(true)));
+    let speech_end_s = session.header.speech_end_s.unwrap();
+    let is_up = |frame: &&recording::Frame| matches!(frame.content, recording::Content::UpAudio(_));
+    let last = session.frames.iter().rfind(is_up).unwrap().at.as_secs_f64();
+    assert!((0.1..last).contains(&speech_end_s), "{speech_end_s} of {last}");
+    let is_down = |f: &&recording::Frame| matches!(f.content, recording::Content::DownAudio(_));
+    assert!(session.frames.iter().filter(is_down).count() > 5);
+    let file = Recording::new("the turn", session);
+    let played = file.replay(admin.server.device_url()).speed(20.0).await.unwrap();
+    played.expect(Expectations::new()).unwrap();
+}
+
 #[tokio::test]
 async fn a_turn_is_heard_again_where_sound_is_kept() {
     let vendors = Vendors::start().await;
@@ -132,6 +157,8 @@ async fn a_turn_is_heard_again_where_sound_is_kept() {
             _ => assert!((start as f64 - first["at_ms"].as_f64().unwrap()).abs() < 100.0, "{turn}"),
         }
     }
+    replays(&admin, &turn).await;
+    admin.set(json!({"history.keep": "audio"})).await;
     let (_, told) = history(&admin, Method::GET, "/summary").await;
     assert!(told["audio_bytes"].as_u64().unwrap() > 1_000, "{told}");
     assert_eq!(told["clients"][0]["client"], turn["client"]);

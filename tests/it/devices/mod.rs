@@ -12,6 +12,7 @@ mod rest;
 mod roles;
 mod status;
 mod takeover;
+mod tokens;
 
 use futures_util::SinkExt as _;
 use hearken::config::{AuthRequired, Config};

@@ -11,6 +11,7 @@ mod endpoint;
 mod litemcp;
 mod python;
 mod servers;
+mod tokens;
 mod vision;
 
 use hearken::config::Config;

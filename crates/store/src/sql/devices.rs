@@ -237,6 +237,15 @@ impl DeviceStore for SqlStore {
         self.changed(sql, id, name).await
     }
 
+    async fn revoke_tokens(&self, id: &DeviceId, now: Timestamp) -> Result<(), StoreError> {
+        in_time(async {
+            let mut work = self.begin().await?;
+            revoke(&mut work, &text(id.as_str()), now).await?;
+            work.commit().await
+        })
+        .await
+    }
+
     async fn forget(&self, id: &DeviceId, now: Timestamp) -> Result<bool, StoreError> {
         in_time(async {
             let id = text(id.as_str());

@@ -22,6 +22,7 @@ mod roles;
 mod sessions;
 mod settings;
 mod snapshots;
+mod tool_tokens;
 mod tools;
 mod upgrade;
 mod usage;

@@ -10,7 +10,8 @@ use hearken_proto::chat::{ChatStatus, Role, Snapshot};
 use hearken_proto::ids::{DeviceId, SessionId};
 use hearken_store::{
     BackupError, ClientRule, CodeRequest, DeviceReport, DeviceStore, HistoryStore as _, KeptServer,
-    MuseumStore, RoleStore as _, SettingsStore as _, SqlStore, ToolStore as _, UsageStore as _,
+    MuseumStore, RoleStore as _, SettingsStore as _, SqlStore, ToolStore as _, ToolTokenStore as _,
+    UsageStore as _,
 };
 use hearken_test_support::chat_rows::{at, key, message, session, turn};
 use hearken_test_support::places::{Place, on};
@@ -20,7 +21,9 @@ use sqlx::AssertSqlSafe;
 use sqlx::any::AnyPoolOptions;
 
 use super::settings::entry;
-use super::{HOUR, history, museum, on_every_store, open, pending_events, persons, roles, usage};
+use super::{
+    HOUR, history, museum, on_every_store, open, pending_events, persons, roles, tools, usage,
+};
 
 on_every_store!(
     a_backup_comes_back_as_it_was,
@@ -84,6 +87,8 @@ async fn fill(store: &SqlStore) {
     store.change_role("r1", "other", &role.settings, at(3)).await.unwrap();
     store.set_role(&id, "r1").await.unwrap();
     store.add_usage(&[usage::row(1, "d1", 7)]).await.unwrap();
+    store.add_tool_token(&tools::token("aa", 4)).await.unwrap();
+    store.revoke_tool_token("aa", at(5)).await.unwrap();
     talk(store).await;
 }
 
@@ -148,7 +153,7 @@ async fn a_backup_comes_back_as_it_was(place: Arc<Place>) {
         on(other, |other| async move {
             let other = open(&other);
             let rows = restore(&other, &first, false).await.unwrap();
-            assert_eq!(rows, 249);
+            assert_eq!(rows, 250);
             let again = backup(&other).await;
             assert_eq!(String::from_utf8(again).unwrap(), String::from_utf8(first).unwrap());
             assert_eq!(faults(&other).await, [""; 0]);
@@ -212,15 +217,15 @@ fn spoiled(backup: &str) -> Vec<(String, &'static str)> {
         ("{}\n".into(), "line 1: this is no backup"),
         (changed("\"version\":1", "\"version\":2"), "line 1: the backup's format has version 2"),
         (
-            changed("\"schema\":14", "\"schema\":15"),
-            "line 1: the backup is of a store of version 15",
+            changed("\"schema\":15", "\"schema\":16"),
+            "line 1: the backup is of a store of version 16",
         ),
         (changed("\"audit\"", "\"other\""), "line 1: there is no table `other`"),
-        (without("\"end\""), "line 250: the file ends too early"),
-        (backup[..backup.len() - 1].into(), "line 251: the line has no end"),
+        (without("\"end\""), "line 251: the file ends too early"),
+        (backup[..backup.len() - 1].into(), "line 252: the line has no end"),
         (backup[..backup.len() / 2].into(), "the line has no end"),
         (without("\"table\":\"audit\""), "rows are missing"),
-        (format!("{backup}{{}}\n"), "line 252: there is something after the end"),
+        (format!("{backup}{{}}\n"), "line 253: there is something after the end"),
         (
             changed("\"bound\":1", "\"bound\":\"1\""),
             "`bound` of a row of `devices` must be a whole number",
@@ -356,7 +361,7 @@ async fn a_store_that_is_not_there_is_not_backed_up(place: Arc<Place>) {
     assert!(!place.folder.path().join("new").exists(), "looking makes nothing");
     assert_eq!(store.version().await.unwrap(), None);
     store.bring_up_to_date().await.unwrap();
-    assert_eq!(store.version().await.unwrap(), Some(14));
+    assert_eq!(store.version().await.unwrap(), Some(15));
     assert_eq!(backup(&store).await.iter().filter(|b| **b == b'\n').count(), 2);
 }
 

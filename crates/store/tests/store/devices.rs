@@ -225,7 +225,7 @@ fn waiting(devices: u32, address: impl Fn(u32) -> u32) -> String {
 /// A backup with these rows of one table.
 pub(super) fn backup_of(table: &str, rows: impl Iterator<Item = Value>) -> String {
     let header = json!({
-        "format": "hearken-store", "version": 1, "schema": 14, "made_at": at(0), "tables": [table],
+        "format": "hearken-store", "version": 1, "schema": 15, "made_at": at(0), "tables": [table],
     });
     let rows: Vec<Value> = rows.map(|row| json!({"table": table, "row": row})).collect();
     let mut counts = json!({});
@@ -236,6 +236,7 @@ pub(super) fn backup_of(table: &str, rows: impl Iterator<Item = Value>) -> Strin
         "provisioning",
         "tool_servers",
         "tool_pins",
+        "tool_tokens",
         "sessions",
         "chat_sessions",
         "chat_people",

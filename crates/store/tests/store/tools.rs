@@ -5,7 +5,8 @@ use std::sync::Arc;
 use hearken_base::Secret;
 use hearken_proto::ids::DeviceId;
 use hearken_store::{
-    ClientRule, DeviceReport, DeviceStore as _, KeptPin, KeptServer, ToolStore as _,
+    ClientRule, DeviceReport, DeviceStore as _, KeptPin, KeptServer, MAX_TOOL_TOKENS,
+    ToolStore as _, ToolToken, ToolTokenStore as _,
 };
 use hearken_test_support::chat_rows::at;
 use hearken_test_support::places::Place;
@@ -16,6 +17,8 @@ on_every_store!(
     tool_servers_are_kept_replaced_and_forgotten,
     devices_for_which_somebody_chose_are_found,
     pins_of_tools_are_added_once_replaced_and_forgotten,
+    tokens_of_tool_clients_are_listed_and_revoked_for_good,
+    only_so_many_tokens_of_tool_clients_are_kept,
 );
 
 fn server(name: &str, settings: Option<&str>, enabled: bool) -> KeptServer {
@@ -91,4 +94,56 @@ async fn pins_of_tools_are_added_once_replaced_and_forgotten(place: Arc<Place>) 
     assert_eq!(store.tool_pins().await.unwrap(), all);
     store.forget_tool_pins("s").await.unwrap();
     assert_eq!(store.tool_pins().await.unwrap(), [pin("a", "s", "t", "3")]);
+}
+
+pub(super) fn token(serial: &str, made: i64) -> ToolToken {
+    ToolToken {
+        serial: serial.into(),
+        agent: "客厅".into(),
+        name: "o'Neil's".into(),
+        made: Some(at(made)),
+        made_by: "admin".into(),
+        revoked: None,
+    }
+}
+
+async fn tokens_of_tool_clients_are_listed_and_revoked_for_good(place: Arc<Place>) {
+    let store = open(&place);
+    assert_eq!(store.tool_tokens().await.unwrap(), []);
+    let (older, newer) = (token("b", 1), token("a", 2));
+    for token in [&older, &newer] {
+        assert!(store.add_tool_token(token).await.unwrap());
+    }
+    assert!(store.add_tool_token(&older).await.is_err(), "a serial is that of one token");
+    assert_eq!(store.tool_tokens().await.unwrap(), [newer.clone(), older.clone()]);
+    assert!(store.revoked_tool_tokens().await.unwrap().is_empty());
+    for now in [7, 8] {
+        assert!(store.revoke_tool_token("b", at(now)).await.unwrap());
+    }
+    assert!(store.revoke_tool_token("c", at(9)).await.unwrap(), "one of a command");
+    let revoked = ToolToken { revoked: Some(at(7)), ..older };
+    let unknown = ToolToken {
+        serial: "c".into(),
+        agent: String::new(),
+        name: String::new(),
+        made: None,
+        made_by: String::new(),
+        revoked: Some(at(9)),
+    };
+    assert_eq!(store.tool_tokens().await.unwrap(), [newer, revoked, unknown]);
+    let mut serials = store.revoked_tool_tokens().await.unwrap();
+    serials.sort();
+    assert_eq!(serials, ["b", "c"]);
+}
+
+async fn only_so_many_tokens_of_tool_clients_are_kept(place: Arc<Place>) {
+    let store = open(&place);
+    for n in 0..MAX_TOOL_TOKENS {
+        assert!(store.add_tool_token(&token(&n.to_string(), 1)).await.unwrap());
+    }
+    assert!(!store.add_tool_token(&token("more", 1)).await.unwrap());
+    assert!(!store.revoke_tool_token("more", at(2)).await.unwrap());
+    assert!(store.revoke_tool_token("0", at(2)).await.unwrap(), "those that are kept");
+    assert_eq!(store.tool_tokens().await.unwrap().len(), MAX_TOOL_TOKENS as usize);
+    assert_eq!(store.revoked_tool_tokens().await.unwrap(), ["0"]);
 }

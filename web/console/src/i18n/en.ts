@@ -25,6 +25,7 @@ export const en = {
   'action.retry': 'Try again',
   'action.cancel': 'Cancel',
   'action.copy': 'Copy',
+  'action.copied': 'Copied.',
   'action.save': 'Save',
   'action.saved': 'Saved.',
   'action.remove': 'Remove',

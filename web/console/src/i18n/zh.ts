@@ -27,6 +27,7 @@ export const zh: Record<keyof typeof en, string> = {
   'action.retry': '重试',
   'action.cancel': '取消',
   'action.copy': '复制',
+  'action.copied': '已复制。',
   'action.save': '保存',
   'action.saved': '已保存。',
   'action.remove': '移除',

@@ -344,6 +344,16 @@ export interface components {
       /** All that it has told, as it is. */
       told: Record<string, unknown>;
     };
+    /** Token of a device, which is shown once. */
+    DeviceToken: {
+      /** What the device must send as `Client-Id`. */
+      client_id: string;
+      device_id: string;
+      /** When it expires. */
+      expires: string;
+      /** What the device must send as bearer token. */
+      token: string;
+    };
     /** Tools of a device. */
     DeviceToolsShown: {
       /** Agent whose tool clients the device uses. */
@@ -528,6 +538,11 @@ export interface components {
       /** Name: `admin`, or that of an account. */
       username: string;
     };
+    /** New token of a tool client, which is shown once. */
+    MadeToolToken: components['schemas']['ToolTokenShown'] & {
+      /** What the client sends as bearer token, or as `token` in the query of `/mcp_endpoint/mcp/`. */
+      token: string;
+    };
     /** One message of a dialogue. */
     Message: {
       /** Words, or the result of a tool. */
@@ -606,6 +621,13 @@ export interface components {
     NewRole: components['schemas']['RoleWishes'] & {
       /** Name, 1 to 64 characters; no two roles have the same. */
       name: string;
+    };
+    /** Tool client for which a token is made. */
+    NewToolToken: {
+      /** Agent whose tools the client brings, at most 64 bytes; `default` if left out. */
+      agent?: string | null;
+      /** Name, to tell the token from others, at most 64 characters. */
+      name?: string | null;
     };
     /** Sums of one day. */
     OfDay: components['schemas']['Sums'] & {
@@ -1082,6 +1104,11 @@ export interface components {
       /** Time from the end of speech, or from the beginning of a text, to the first packet or words. */
       wait_ms: number | null;
     };
+    /** Client for which a device token is made. */
+    TokenOfDevice: {
+      /** What the device sends as `Client-Id`, at most 64 characters; that of the device if it is known, else empty. */
+      client_id?: string | null;
+    };
     /** Pair of tokens in the format of OAuth 2 (RFC 6749, section 5.1). */
     TokenPair: {
       /** Access token, sent as `Authorization: Bearer`. */
@@ -1126,6 +1153,8 @@ export interface components {
       /** Type, always `function`. */
       type: string;
     };
+    /** What a model may do with a tool. */
+    ToolPolicy: 'allow' | 'ask' | 'never';
     /** Protocol of a tool server. */
     ToolProtocol: 'mcp' | 'litemcp';
     /** Settings of a tool server to add: the keys of a `[[tools.servers]]`, except those for secrets of this server. */
@@ -1167,6 +1196,27 @@ export interface components {
       name: string;
       /** JSON Schema of its arguments. */
       parameters: Record<string, unknown>;
+      policy: null | components['schemas']['ToolPolicy'];
+    };
+    /** Token of a tool client, without the token itself. */
+    ToolTokenShown: {
+      /** Agent whose tool client has it; empty if it was made by a command. */
+      agent: string;
+      /** When it was made; null if it was made by a command. */
+      made: string | null;
+      /** Who made it; empty if it was made by a command. */
+      made_by: string;
+      /** Name given by people; empty for none. */
+      name: string;
+      /** When it was revoked; null while it is good. */
+      revoked: string | null;
+      /** Serial of the token. */
+      serial: string;
+    };
+    /** Tokens of tool clients. */
+    ToolTokens: {
+      /** Those that were made over the API or are revoked, the last made first. */
+      tokens: components['schemas']['ToolTokenShown'][];
     };
     /** Requests since the start of the server. */
     TrafficShown: {

@@ -4,10 +4,11 @@ import { call, read, send, type Sent } from './http';
 import type { Account, Right } from './rights';
 import { session } from './session.svelte';
 import type {
-  Accounts, AdminMetrics, AgainAnswer, Audit, ChatMessages, ChatSessions, Deleted, Device, Devices, DeviceStatus, DeviceTools, Dropped,
-  HistorySummary, KeptTurn, KeptTurns, ListedAccount, MuseumSessions, Ota, Person, PersonDetail, Ready, Role, RoleFields,
-  Roles, RoleTrial, RoleVersions, Service, ServiceCalls, ServiceTest, Settings, Setup, SourceReport, ToolResult, ToolServer,
-  ToolServerSettings, Turns, Usage, Voice, WaitingCalls,
+  Accounts, AdminMetrics, AgainAnswer, Audit, ChatMessages, ChatSessions, Deleted, Device, Devices, DeviceStatus,
+  DeviceToken, DeviceTools, Dropped, HistorySummary, KeptTurn, KeptTurns, ListedAccount, MadeToolToken, MuseumSessions,
+  Ota, Person, PersonDetail, Ready, Role, RoleFields, Roles, RoleTrial, RoleVersions, Service, ServiceCalls,
+  ServiceTest, Settings, Setup, SourceReport, ToolResult, ToolServer, ToolServerSettings, ToolTokens, Turns, Usage,
+  Voice, WaitingCalls,
 } from './types';
 
 const one = (base: string, id: string, rest = '') => `${base}/${encodeURIComponent(id)}${rest}`;
@@ -78,6 +79,9 @@ export const devices = {
   order: (id: string, order: 'say' | 'alert' | 'custom' | 'reboot' | 'close', body: object = {}) =>
     session.call<unknown>('operator', one('/api/devices', id, `/${order}`), { method: 'POST', body }),
   status: (id: string) => session.call<DeviceStatus>('operator', one('/api/devices', id, '/status')),
+  makeToken: (id: string) =>
+    session.call<DeviceToken>('operator', one('/api/devices', id, '/tokens'), { method: 'POST', body: {} }),
+  revokeTokens: (id: string) => session.call<void>('operator', one('/api/devices', id, '/tokens'), { method: 'DELETE' }),
   tools: (id: string) => session.call<DeviceTools>('operator', one('/api/devices', id, '/tools')),
   switchOff: (id: string, off: string[]) =>
     session.call<DeviceTools>('operator', one('/api/devices', id, '/tools'), { method: 'PUT', body: { off } }),
@@ -123,6 +127,12 @@ export const tools = {
   remove: (name: string) => session.call<void>('operator', one('/api/tools/servers', name), { method: 'DELETE' }),
   enable: (name: string, enabled: boolean) =>
     session.call<ToolServer>('operator', one('/api/tools/servers', name, '/enabled'), { method: 'PUT', body: { enabled } }),
+  tokens: async () => (await session.call<ToolTokens>('operator', '/api/tools/tokens')).tokens,
+  makeToken: (name: string, agent: string) =>
+    session.call<MadeToolToken>('operator', '/api/tools/tokens', {
+      method: 'POST', body: { ...(name ? { name } : {}), ...(agent ? { agent } : {}) },
+    }),
+  revokeToken: (serial: string) => session.call<void>('operator', one('/api/tools/tokens', serial), { method: 'DELETE' }),
   waiting: async () => (await session.call<WaitingCalls>('operator', '/api/tools/waiting')).waiting,
   /** Lets the call that waits for the yes of this client not be made. */
   drop: async (client: string) =>
@@ -179,6 +189,7 @@ export const history = {
     ofHistory<KeptTurns>(query({ ...filter, before, limit }), { signal }),
   get: (id: string) => ofHistory<KeptTurn>(one('', id)),
   sound: async (id: string, voice: Voice) => fileOf(await sendTurns(one('/api/history', id, `/${voice}.wav`))),
+  recording: async (id: string) => fileOf(await sendTurns(one('/api/history', id, '/recording.jsonl'))),
   export: async (filter: HistoryFilter) => fileOf(await sendTurns(`/api/history/export${query({ ...filter })}`)),
   remove: (id: string) => ofHistory<void>(one('', id), { method: 'DELETE' }),
   removeOf: (client: string) => ofHistory<Deleted>(query({ client }), { method: 'DELETE' }),

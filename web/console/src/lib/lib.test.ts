@@ -84,6 +84,10 @@ describe('settings', () => {
     expect(changesOf(settings, typed)).toEqual({});
     expect(changesOf(settings, { ...typed, 'llm.temperature': '0.5', 'log.level': 'debug' })).toEqual({ 'llm.temperature': 0.5, 'log.level': 'debug' });
     expect(changesOf(settings, { ...typed, 'llm.temperature': 'warm' })).toEqual({ 'llm.temperature': 'warm' });
+    const tables = { tools: { policy: { 'files/*': 'ask' } } };
+    expect(changesOf(tables, typedOf(tables))).toEqual({});
+    expect(changesOf(tables, { 'tools.policy': '{"a/b":"never"}' })).toEqual({ 'tools.policy': { 'a/b': 'never' } });
+    expect(changesOf(tables, { 'tools.policy': '{' })).toEqual({ 'tools.policy': '{' });
   });
 });
 

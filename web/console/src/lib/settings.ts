@@ -15,7 +15,7 @@ function textOf(value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
-/** Returns what differs, each value in the type of the old one. A number that is none is sent as text: the server says why not. */
+/** Returns what differs, each value in the type of the old one. What cannot be read is sent as text: the server says why not. */
 export function changesOf(settings: Sections, typed: Record<string, string>): Record<string, unknown> {
   const changes: Record<string, unknown> = {};
   for (const [section, fields] of Object.entries(settings)) {
@@ -23,8 +23,16 @@ export function changesOf(settings: Sections, typed: Record<string, string>): Re
       const key = `${section}.${field}`;
       const text = typed[key];
       if (text === undefined || text === textOf(value)) continue;
-      changes[key] = typeof value === 'number' && text.trim() !== '' && Number.isFinite(Number(text)) ? Number(text) : text;
+      changes[key] = typeof value === 'string' ? text : read(text);
     }
   }
   return changes;
+}
+
+function read(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
 }

@@ -85,6 +85,7 @@ export type Audit = Schemas['AuditPage'];
 export type Device = Schemas['DeviceShown'];
 export type Devices = Schemas['DevicesShown'];
 export type DeviceTools = Schemas['DeviceToolsShown'];
+export type DeviceToken = Schemas['DeviceToken'];
 export type DeviceStatus = Schemas['DeviceStatus'];
 
 export type Person = Schemas['PersonShown'];
@@ -94,6 +95,9 @@ export type Tool = Omit<Schemas['ToolShown'], 'parameters'> & { parameters: Json
 export type SourceReport = Omit<Schemas['SourceShown'], 'tools'> & { tools: Tool[] };
 export type ToolServer = SourceReport & Pick<Schemas['ServerShown'], 'enabled' | 'settings'>;
 export type ToolServerSettings = Schemas['ToolServerSettings'];
+export type ToolPolicy = Schemas['ToolPolicy'];
+export type ToolTokens = Schemas['ToolTokens'];
+export type MadeToolToken = Schemas['MadeToolToken'];
 export type ToolContent = Schemas['ToolAnswerPart'];
 export type ToolResult = Schemas['ToolAnswer'];
 

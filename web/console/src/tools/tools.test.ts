@@ -1,5 +1,7 @@
-// Checks how the arguments of a call that waits are shown, and the seconds that are left.
+// Checks how the arguments of a call that waits are shown, the seconds that are left, policies and addresses of tool clients.
 import { describe, expect, it } from 'vitest';
+import { patternsOf } from './policies.svelte';
+import { endpointOf } from './tokens';
 import { indented, secondsLeft } from './waiting';
 
 describe('arguments', () => {
@@ -18,5 +20,21 @@ describe('the seconds that are left', () => {
   it('go down from what the server told, to 0', () => {
     const left = (now: number) => secondsLeft({ seconds_left: 42 }, 1_000, now);
     expect([left(500), left(1_000), left(1_900), left(3_000), left(42_500), left(90_000)]).toEqual([42, 42, 42, 40, 1, 0]);
+  });
+});
+
+describe('policies', () => {
+  it('are listed by their patterns', () => {
+    const policy = { 'files/*': 'ask', '*': 'allow', 'files/delete': 'never' };
+    const settings = { settings: { tools: { policy } }, sources: {} };
+    expect(patternsOf(settings)).toEqual([['*', 'allow'], ['files/*', 'ask'], ['files/delete', 'never']]);
+    expect([patternsOf(null), patternsOf({ settings: {}, sources: {} })]).toEqual([[], []]);
+  });
+});
+
+describe('the address of a tool client', () => {
+  it('has the scheme of the page', () => {
+    expect(endpointOf({ protocol: 'http:', host: 'home:9400' }, 'a.b.c')).toBe('ws://home:9400/mcp_endpoint/mcp/?token=a.b.c');
+    expect(endpointOf({ protocol: 'https:', host: 'x' }, 't')).toBe('wss://x/mcp_endpoint/mcp/?token=t');
   });
 });

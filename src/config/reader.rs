@@ -214,7 +214,7 @@ fn nearest(defaults: &Table, key: &str) -> Option<String> {
 }
 
 /// Returns every key of a table, with dots.
-fn keys(table: &Table) -> Vec<String> {
+pub fn keys(table: &Table) -> Vec<String> {
     let mut out = Vec::new();
     for (name, value) in table {
         match value {

@@ -141,7 +141,7 @@ test('a turn is opened, played, moved by keyboard and saved as files', async ({ 
   const cursor = () => turn.locator('path.cursor').getAttribute('d');
   const begin = await cursor();
   await page.evaluate(() => (window.loudest = 0));
-  await turn.getByRole('button', { name: 'Play' }).click();
+  await turn.getByRole('button', { name: 'Play', exact: true }).click();
   await expect(turn.getByRole('button', { name: 'Pause' })).toBeVisible();
   await expect.poll(() => page.evaluate(() => window.loudest), { timeout: 15_000 }).toBeGreaterThan(0.02);
   await expect.poll(cursor).not.toBe(begin);
@@ -176,9 +176,14 @@ test('what was spoken is kept with the sound of the person', async ({ page, open
   const turn = page.locator('li', { has: page.locator('a.turn.open') });
   await expect(turn.getByRole('button', { name: 'Save what was heard (WAV)' })).toBeVisible();
   await expect(turn.getByRole('button', { name: 'Save what was said (WAV)' })).toBeVisible();
-  await turn.getByRole('button', { name: 'Play' }).click();
+  await turn.getByRole('button', { name: 'Play', exact: true }).click();
   await expect(turn.getByRole('button', { name: 'Pause' })).toBeVisible();
   await accessible(page);
+  const saving = page.waitForEvent('download');
+  await turn.getByRole('button', { name: 'Save as a recording to replay' }).click();
+  const lines = readFileSync(await (await saving).path(), 'utf8').trim().split('\n').map((line) => JSON.parse(line));
+  expect(lines[0]).toMatchObject({ format: 'hearken-recording', version: 1, expect: { max_error: 0.25 } });
+  expect(lines.filter((line) => line.up_audio).length).toBeGreaterThan(5);
   expect(faults).toEqual([]);
 });
 

@@ -8,6 +8,7 @@ mod history;
 mod password;
 mod services;
 mod sessions;
+mod strangers;
 mod turns;
 mod usage;
 

@@ -8,7 +8,6 @@ mod history;
 mod password;
 mod services;
 mod sessions;
-mod strangers;
 mod turns;
 mod usage;
 

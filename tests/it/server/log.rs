@@ -1,8 +1,11 @@
 //! What the program itself writes to its log: who may use what, and how little of a peer that floods it.
 //! Not for its format.
 
+use std::collections::BTreeSet;
+
 use futures_util::SinkExt as _;
 use hearken_test_support::eventually;
+use hearken_test_support::vendors::Behaviour;
 use serde_json::{Value, json};
 use tokio_tungstenite::connect_async;
 use tokio_tungstenite::tungstenite::Message;
@@ -79,4 +82,57 @@ async fn a_device_that_sends_nonsense_is_warned_about_five_times() {
     );
     let closed = "closing: the device sends too many text frames";
     assert_eq!(lines(&server, closed).len(), 1);
+}
+
+/// The traces of the spans around a line.
+fn traces(line: &Value) -> Vec<String> {
+    let spans = line["spans"].as_array().into_iter().flatten();
+    spans.filter_map(|span| span["trace"].as_str()).map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn each_line_about_a_turn_names_its_trace() {
+    let vendors = Vendors::start().await;
+    vendors.llm.set(Behaviour::HttpStatus(503, None));
+    let never = [("HEARKEN__AUTH__REQUIRED", "never")];
+    let server = ServerProcess::start(&vendors, &never).await;
+    let at = |path: &str| format!("http://{}{path}", server.address);
+    let http = reqwest::Client::new();
+    let game = json!({"name": "game", "creator_id": "dm", "max_players": 4});
+    let made = http.post(at("/api/sessions")).json(&game).send().await.unwrap();
+    let made: Value = made.json().await.unwrap();
+    let id = made["session_id"].as_str().unwrap();
+    let said = json!({"message": "hello"});
+    let told = http.post(at(&format!("/api/sessions/{id}/chat"))).json(&said).send().await.unwrap();
+    assert!(!told.status().is_success(), "the model is down");
+    let (mut client, _) = connect_async(format!("ws://{}/", server.address)).await.unwrap();
+    let typed = json!({"type": "text_input", "text": "hello"});
+    client.send(Message::text(typed.to_string())).await.unwrap();
+    json_of(&mut client, "error").await;
+    let url = format!("ws://{}/xiaozhi/v1/?device-id=02:00:00:00:00:0f", server.address);
+    let (mut device, _) = connect_async(url).await.unwrap();
+    device.send(Message::text(HELLO)).await.unwrap();
+    json_of(&mut device, "hello").await;
+    let spoken = json!({"type": "listen", "state": "detect", "text": "What time is it?"});
+    device.send(Message::text(spoken.to_string())).await.unwrap();
+    let turns = eventually("three turns have failed", async || {
+        let told: Value = http.get(at("/api/turns")).send().await.unwrap().json().await.unwrap();
+        let turns = told["turns"].as_array().unwrap().iter();
+        let failed = turns.filter(|turn| turn["outcome"] == "failed");
+        let traces: BTreeSet<String> =
+            failed.map(|turn| turn["trace_id"].as_str().unwrap().to_owned()).collect();
+        (traces.len() == 3).then_some(traces)
+    })
+    .await;
+    let retries = lines(&server, "retrying a request");
+    let told: Vec<Vec<String>> = retries.iter().map(traces).collect();
+    assert!(told.iter().all(|traces| traces.len() == 1), "{retries:?}");
+    assert_eq!(told.into_iter().flatten().collect::<BTreeSet<_>>(), turns);
+    for (message, count) in [("cannot answer a message", 1), ("a request failed", 1)] {
+        let failed = lines(&server, message);
+        assert_eq!(failed.len(), count, "{message}");
+        assert!(failed.iter().all(|line| turns.contains(&traces(line)[0])), "{failed:?}");
+    }
+    let failed = lines(&server, "turn failed");
+    assert!(turns.contains(failed[0]["fields"]["trace"].as_str().unwrap()), "{failed:?}");
 }

@@ -44,12 +44,16 @@ pub struct TurnJson {
     pub timing: Timing,
 }
 
-/// When what happened in a turn, and on which firmware.
+/// When what happened in a turn, on which firmware, and what of its answer was cut off.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Timing {
     /// Version of its device's firmware, if that is known.
     #[schema(required)]
     firmware: Option<String>,
+    /// The end of what was answered that the person did not hear, since it was cut off; null if they heard all, and where
+    /// words are not kept.
+    #[schema(required)]
+    cut_off: Option<String>,
     /// Time from the end of speech, or from the beginning of a text, to the first packet or words.
     #[schema(required)]
     wait_ms: Option<f64>,
@@ -111,6 +115,7 @@ impl From<&TracedTurn> for Timing {
             events.map(|(moment, at)| Event { name: moment.name().into(), at_ms: ms(*at) });
         Self {
             firmware: turn.firmware.as_ref().map(ToString::to_string),
+            cut_off: turn.cut_off.clone(),
             wait_ms: turn.wait().map(ms),
             spans: spans.collect(),
             events: events.collect(),

@@ -62,6 +62,8 @@ pub struct TracedTurn {
     pub heard: Option<String>,
     /// What was answered.
     pub said: Option<String>,
+    /// The end of it that the person did not hear.
+    pub cut_off: Option<String>,
     /// Times of its stages, in the order in which they began.
     pub spans: Vec<Span>,
     /// Its moments, in order, and when they were.
@@ -217,6 +219,15 @@ impl TurnTrace {
         let text = self.kept(text);
         self.write(|turn, _| {
             turn.said = text;
+            true
+        });
+    }
+
+    /// Notes the end of the answer that the person did not hear; empty if they heard all.
+    pub fn cut_off(&self, text: &str) {
+        let text = self.kept(text);
+        self.write(|turn, _| {
+            turn.cut_off = text;
             true
         });
     }

@@ -10,6 +10,7 @@ test('a turn names what took longest, by mouse and keyboard each of its bars', a
   const known = row(page, 'known-device');
   await expect(known).toContainText('83 % of the wait of 1.00 s was: model’s first word.');
   await expect(known).toContainText('waited 1.00 s');
+  await expect(known.locator('s')).toHaveText('a lamp.');
   await known.getByRole('group').focus();
   await page.keyboard.press('ArrowRight');
   await expect(known.locator('.told')).toHaveText('speech: from 0 ms, 1.00 s');

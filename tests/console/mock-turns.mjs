@@ -41,7 +41,7 @@ function known() {
   const span = (name, start_ms, end_ms, detail = null) => ({ name, detail, start_ms, end_ms });
   return {
     ...turn(9_999, Date.now() - 3_600_000), id: 'known', kind: 'voice', client: 'known-device', state: 'ended', outcome: 'answered',
-    heard: 'What is this?', said: 'This is a lamp.', wait_ms: 1_000,
+    heard: 'What is this?', said: 'This is a lamp.', cut_off: 'a lamp.', wait_ms: 1_000,
     spans: [
       span('speech', 0, 1_000), span('silence', 1_000, 1_100), span('recognition', 900, 1_150), span('model_first_word', 1_150, 1_980, 'local'),
       span('model', 1_150, 3_000), span('voice_first_sound', 1_980, 2_000), span('playback', 2_000, 5_000),

@@ -20,6 +20,7 @@ use crate::actors::messages::{
     ToolsListed, Transcribed, UtteranceRecognised,
 };
 use crate::audio::playout::PlayedBack as HeardPart;
+use crate::dialogue::memory::unheard_text;
 use crate::dialogue::phrases::Language;
 use crate::dialogue::run_turn::{say_phrase, say_text};
 use crate::dialogue::turn::{TurnEnd, TurnError, TurnRecord};
@@ -230,6 +231,7 @@ impl SessionActor {
             return;
         };
         record.user = record.user.map(|said| words.unwrap_or(said));
+        turn.trace().cut_off(&unheard_text(&record.said, &heard));
         turn.trace().record(&record);
         let is_complete = matches!(record.end, TurnEnd::Completed);
         if record.user.is_some() && !(is_complete && heard.has_all(record.said.len())) {

@@ -161,18 +161,31 @@ fn called(text: String, round: &ToolRound) -> Vec<ChatMessage> {
 fn heard_text(said: &[Said], range: Range<usize>, heard: &PlayedBack) -> String {
     let mut text = String::new();
     for (i, sentence) in said.iter().enumerate().take(range.end).skip(range.start) {
-        let broken = heard.broken.iter().find(|(at, _)| *at == i);
-        let part = match broken {
-            Some((_, played)) => cut(&sentence.text, *played, None),
-            None if i < heard.whole => sentence.text.as_str(),
-            None if i == heard.whole => cut(&sentence.text, heard.partial, heard.partial_of),
-            None => break,
-        };
         if sentence.remembered {
-            join(&mut text, part);
+            join(&mut text, played_part(&sentence.text, i, heard));
         }
     }
     text
+}
+
+/// Joins what was not played back of these sentences; empty if all was.
+pub(crate) fn unheard_text(said: &[Said], heard: &PlayedBack) -> String {
+    let mut text = String::new();
+    for (i, sentence) in said.iter().enumerate() {
+        let played = played_part(&sentence.text, i, heard);
+        join(&mut text, sentence.text[played.len()..].trim_start());
+    }
+    text
+}
+
+/// Returns the beginning of a sentence that was played back.
+fn played_part<'a>(sentence: &'a str, index: usize, heard: &PlayedBack) -> &'a str {
+    match heard.broken.iter().find(|(at, _)| *at == index) {
+        Some((_, played)) => cut(sentence, *played, None),
+        None if index < heard.whole => sentence,
+        None if index == heard.whole => cut(sentence, heard.partial, heard.partial_of),
+        None => "",
+    }
 }
 
 /// Returns the beginning of a sentence that was played for `heard`. Uses the duration of the
@@ -215,6 +228,31 @@ fn join(text: &mut String, next: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_not_played_is_the_rest_of_each_sentence() {
+        let said = ["One two three.", "Four five six.", "Seven."]
+            .map(|text| Said { text: text.into(), remembered: true });
+        let unheard = |heard: PlayedBack| unheard_text(&said, &heard);
+        assert_eq!(unheard(PlayedBack::ALL), "");
+        assert_eq!(unheard(PlayedBack::default()), "One two three. Four five six. Seven.");
+        let (second, whole) = (Duration::from_secs(1), Duration::from_secs(2));
+        let partial = PlayedBack {
+            whole: 1,
+            partial: second,
+            partial_of: Some(whole),
+            ..PlayedBack::default()
+        };
+        let unheard_of = unheard(partial.clone());
+        assert!(
+            unheard_of.ends_with("six. Seven.") && !unheard_of.contains("Four"),
+            "{unheard_of}"
+        );
+        assert_eq!(
+            format!("{} {unheard_of}", heard_text(&said, 0..3, &partial)),
+            said.each_ref().map(|said| said.text.as_str()).join(" ")
+        );
+    }
 
     #[test]
     fn older_turns_are_forgotten_when_there_are_too_many_bytes() {

@@ -145,6 +145,7 @@ impl TurnJournal {
             outcome: None,
             heard: None,
             said: None,
+            cut_off: None,
             spans: Vec::new(),
             moments: Vec::new(),
             used: Used::default(),

@@ -129,6 +129,7 @@ async fn each_end_of_a_turn_is_told() {
     assert_eq!(last(&ring).outcome, Some(Outcome::Failed));
 
     ring.forget();
+    ring.script.thinks(LlmAct::Write(vec!["It is one of many. ", "It is another."], ms(1)));
     start(&ring, "auto");
     speak(&ring).await;
     ring.until("audio").await;
@@ -137,12 +138,14 @@ async fn each_end_of_a_turn_is_told() {
     ring.pass(ms(1)).await;
     let turn = last(&ring);
     assert_eq!(turn.outcome, Some(Outcome::Interrupted));
+    let (said, cut_off) = (turn.said.unwrap(), turn.cut_off.unwrap());
+    assert!(said.ends_with(&cut_off) && !cut_off.is_empty(), "{cut_off} of {said}");
     assert!(turn.moments.iter().any(|(moment, _)| *moment == Moment::Cut), "{:?}", turn.moments);
     assert!(turn.spans.iter().all(|span| span.end.is_some()));
 
     next_turn_works(&mut ring).await;
     ring.pass(ms(1)).await;
-    assert_eq!(last(&ring).outcome, Some(Outcome::Answered));
+    assert_eq!((last(&ring).outcome, last(&ring).cut_off), (Some(Outcome::Answered), None));
     // Services that answer at once leave the device's own time.
     assert!(stages(&last(&ring)).contains(&Stage::StartGuard));
     ring.forget();

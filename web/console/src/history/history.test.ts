@@ -7,7 +7,7 @@ import { partsFrom, reachOf, tracksOf } from './tracks';
 
 const turn = (id: string, client: string, began: string, of: Partial<KeptTurn> = {}): KeptTurn => ({
   id, client, began, trace_id: '', kind: 'voice', state: 'ended', outcome: 'answered',
-  heard: null, said: null, firmware: null, wait_ms: null, spans: [], events: [], audio: { heard: null, said: null }, ...of,
+  heard: null, said: null, firmware: null, cut_off: null, wait_ms: null, spans: [], events: [], audio: { heard: null, said: null }, ...of,
 });
 const span = (name: string, start_ms: number, end_ms: number | null) => ({ name, detail: null, start_ms, end_ms });
 

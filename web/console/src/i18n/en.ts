@@ -211,6 +211,7 @@ export const en = {
   'live.wait': 'waited {wait}',
   'live.heard': 'Heard:',
   'live.said': 'Said:',
+  'live.cutOff': 'Not heard, because it was cut off: ',
   'live.timeline': 'Timeline with {count} bars',
   'live.open': 'goes on',
   'live.span': 'from {at}, {took}',

@@ -213,6 +213,7 @@ export const zh: Record<keyof typeof en, string> = {
   'live.wait': '等待 {wait}',
   'live.heard': '听到：',
   'live.said': '回答：',
+  'live.cutOff': '被打断而没有听到：',
   'live.timeline': '时间线，共 {count} 个条形',
   'live.open': '仍在进行',
   'live.span': '从 {at} 开始，{took}',

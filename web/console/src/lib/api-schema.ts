@@ -1093,8 +1093,13 @@ export interface components {
       /** Time of all. */
       total_ms: number;
     };
-    /** When what happened in a turn, and on which firmware. */
+    /** When what happened in a turn, on which firmware, and what of its answer was cut off. */
     Timing: {
+      /**
+       * The end of what was answered that the person did not hear, since it was cut off; null if they heard all, and where
+       * words are not kept.
+       */
+      cut_off: string | null;
       /** Its moments. */
       events: components['schemas']['TurnEvent'][];
       /** Version of its device's firmware, if that is known. */

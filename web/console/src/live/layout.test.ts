@@ -6,7 +6,7 @@ import { SseParser } from './sse';
 
 const turn = (of: Partial<Turn>): Turn => ({
   id: '1', trace_id: '', kind: 'voice', client: 'aa', began: '2030-01-01T00:00:00Z', state: 'ended', outcome: null,
-  heard: null, said: null, firmware: null, wait_ms: null, spans: [], events: [], ...of,
+  heard: null, said: null, firmware: null, cut_off: null, wait_ms: null, spans: [], events: [], ...of,
 });
 const span = (name: string, start_ms: number, end_ms: number | null) => ({ name, detail: null, start_ms, end_ms });
 

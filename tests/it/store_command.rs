@@ -35,9 +35,9 @@ async fn a_person_makes_checks_backs_up_and_restores_a_store() {
     let (code, _, told) = run(&one, &["backup", name]).await;
     assert_eq!((code, told.contains("there is no store yet")), (Some(2), true), "{told}");
     assert!(names(&out).is_empty() && !one.exists());
-    let made = "created the tables: version 14\n".to_owned();
+    let made = "created the tables: version 15\n".to_owned();
     assert_eq!(run(&one, &["migrate"]).await, (Some(0), made, String::new()));
-    let known = "the store is up to date: version 14\n".to_owned();
+    let known = "the store is up to date: version 15\n".to_owned();
     assert_eq!(run(&one, &["migrate"]).await, (Some(0), known, String::new()));
     let empty = "no faults found: nothing, the store is empty\n".to_owned();
     assert_eq!(run(&one, &["check"]).await, (Some(0), empty, String::new()));

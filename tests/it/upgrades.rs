@@ -132,7 +132,7 @@ async fn an_upgrade_that_fails_is_told_and_the_next_start_works() {
             &file,
             "migration 10 failed",
             "table chat_pending_events already exists",
-            "version 7, to be version 14",
+            "version 7, to be version 15",
             "remove the cause",
         ] {
             assert!(told.contains(word), "{command:?}: {word}: {told}");

@@ -96,7 +96,7 @@ async fn a_store_of_a_later_version_is_refused_with_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path();
     assert_eq!(hearken(data, &["store", "migrate"]).await.0, Some(0));
-    execute(data, "UPDATE _sqlx_migrations SET version = 15 WHERE version = 14").await;
+    execute(data, "UPDATE _sqlx_migrations SET version = 16 WHERE version = 15").await;
     let file = data.join("hearken.db").display().to_string();
     let out = folder.path().join("out").display().to_string();
     for command in
@@ -107,8 +107,8 @@ async fn a_store_of_a_later_version_is_refused_with_what_to_do() {
         for word in [
             "the store is of a later version of this program",
             &file,
-            "version 15",
-            "up to 14",
+            "version 16",
+            "up to 15",
             "use the program that upgraded it",
             "restore a backup",
         ] {
@@ -140,7 +140,7 @@ async fn an_upgrade_that_fails_is_told_and_the_next_start_works() {
     }
     execute(data, "DROP TABLE chat_pending_events").await;
     let (code, told, _) = hearken(data, &["store", "migrate"]).await;
-    assert_eq!((code, told.as_str()), (Some(0), "upgraded from version 7 to 14\n"));
+    assert_eq!((code, told.as_str()), (Some(0), "upgraded from version 7 to 15\n"));
 }
 
 #[tokio::test]

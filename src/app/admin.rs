@@ -80,16 +80,14 @@ impl Changing {
             }),
             Box::new(move |config| {
                 let (gateway, idle) = (gateway.clone(), gateway_idle.clone());
-                let mut settings = config.text_clients();
-                settings.tools.policies = of_text.clone();
+                let settings = config.text_clients(&of_text);
                 Ok(Box::new(move || {
                     idle.set(settings.session_idle);
                     gateway.set(settings);
                 }))
             }),
             Box::new(move |config| {
-                let (chat, mut settings) = (chat.clone(), config.chat_sessions());
-                settings.tools.policies = of_chats.clone();
+                let (chat, settings) = (chat.clone(), config.chat_sessions(&of_chats));
                 Ok(Box::new(move || chat.set(settings)))
             }),
             Box::new(move |config| {

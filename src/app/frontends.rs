@@ -33,8 +33,7 @@ pub(super) fn build_text_clients(
     store: Arc<dyn SessionStore>,
 ) -> anyhow::Result<TextClients> {
     let Shared { config, models, tooling, cluster, process, records, .. } = shared;
-    let mut settings = config.text_clients();
-    settings.tools.policies = tooling.api.policies().clone();
+    let settings = config.text_clients(tooling.api.policies());
     let mut sessions = Sessions::new(store, settings.session_idle, settings.max_messages);
     if cluster.is_shared() {
         sessions = sessions.with_locks(cluster.locks());
@@ -69,8 +68,8 @@ pub(super) fn build_text_clients(
 /// Builds the service of applications. They wait for the model as text clients do.
 pub(super) fn build_chats(shared: &Shared<'_>, store: Arc<dyn ChatStore>) -> anyhow::Result<Chats> {
     let Shared { config, models, tooling, cluster, tasks, records, .. } = shared;
-    let (mut settings, tools) = (config.chat_sessions(), tooling.sources.clone());
-    settings.tools.policies = tooling.api.policies().clone();
+    let settings = config.chat_sessions(tooling.api.policies());
+    let tools = tooling.sources.clone();
     let roles = tools.roles_by_id_or_name();
     let watching =
         WatchSettings { ping_every: settings.ping_every, dead_after: settings.dead_after };

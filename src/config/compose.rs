@@ -4,7 +4,9 @@
 use hearken_actors::chat::ChatSettings;
 use hearken_actors::dialogue::DialogueSettings;
 use hearken_actors::gateway::GatewaySettings;
+use hearken_actors::reloadable::Reloadable;
 use hearken_actors::settings::PipelineSettings;
+use hearken_actors::tools::{ToolPolicies, ToolSettings};
 use jiff::tz::TimeZone;
 
 use super::Config;
@@ -38,12 +40,17 @@ impl Config {
     }
 
     /// Returns the settings of the actors of text clients.
-    pub fn text_clients(&self) -> GatewaySettings {
-        GatewaySettings { tools: self.tools.settings(&self.phrases), ..self.gateway.clone() }
+    pub fn text_clients(&self, policies: &Reloadable<ToolPolicies>) -> GatewaySettings {
+        GatewaySettings { tools: self.shared_tools(policies), ..self.gateway.clone() }
     }
 
     /// Returns the settings of chat sessions.
-    pub fn chat_sessions(&self) -> ChatSettings {
-        ChatSettings { tools: self.tools.settings(&self.phrases), ..self.chat.clone() }
+    pub fn chat_sessions(&self, policies: &Reloadable<ToolPolicies>) -> ChatSettings {
+        ChatSettings { tools: self.shared_tools(policies), ..self.chat.clone() }
+    }
+
+    /// Returns the settings of tools, with the policies that all conversations share.
+    fn shared_tools(&self, policies: &Reloadable<ToolPolicies>) -> ToolSettings {
+        ToolSettings { policies: policies.clone(), ..self.tools.settings(&self.phrases) }
     }
 }

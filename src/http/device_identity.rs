@@ -59,10 +59,8 @@ impl AccessControl {
             return self.code_of(request, caller, now).await.map(Boot::Waiting);
         }
         let holder = self.store.token_holder(&caller.device_id).await;
-        // Later than what was revoked, which tokens tell by their second.
-        let revoked = holder.map_err(|e| store_failed(&e))?.revoked_until;
-        let next = revoked.and_then(|at| at.checked_add(SignedDuration::from_secs(1)).ok());
-        Ok(Boot::Admitted(self.auth.mint(request, caller, next.map_or(now, |next| next.max(now)))))
+        let at = next_token_at(holder.map_err(|e| store_failed(&e))?.revoked_until, now);
+        Ok(Boot::Admitted(self.auth.mint(request, caller, at)))
     }
 
     /// Returns the code with which a device waits to be bound.
@@ -135,6 +133,12 @@ impl AccessControl {
         let about = "use the admin token, or a device's token with its Device-Id";
         Err(refusal(Fault::Forbidden, about))
     }
+}
+
+/// Returns the time of a token that is made now: later than what was revoked, which tokens tell by their second.
+pub(super) fn next_token_at(revoked_until: Option<Timestamp>, now: Timestamp) -> Timestamp {
+    let next = revoked_until.and_then(|at| at.checked_add(SignedDuration::from_secs(1)).ok());
+    next.map_or(now, |next| next.max(now))
 }
 
 fn is_revoked(holder: &TokenHolder, made: Timestamp) -> bool {

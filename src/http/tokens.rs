@@ -8,11 +8,12 @@ use hearken_cluster::Cluster;
 use hearken_proto::fault::Fault;
 use hearken_store::{AuditEntry, MAX_TOOL_TOKENS, ToolToken};
 use hearken_tool_sources::{DEFAULT_AGENT, MAX_AGENT_BYTES};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
+use super::device_identity::next_token_at;
 use super::devices::{agent_of, disconnect, id_of, text_of};
 use super::extract::{JsonBody, Operator};
 use super::fault::{Answer, Faults, Refusal, refusal, store_failed};
@@ -37,6 +38,13 @@ async fn note(admin: &Admin, by: &Operator, what: &str, details: Value) -> Resul
     let (at, who, what) = (Timestamp::now(), by.name().to_owned(), what.to_owned());
     let entry = AuditEntry { number: 0, at, who, what, details };
     admin.store.note(&entry).await.map_err(|error| store_failed(&error))
+}
+
+/// Validates a field that may be left out or blank.
+fn given(field: &str, text: Option<&str>) -> Result<Option<String>, Refusal> {
+    let about = format!("a `{field}` has at most {MAX_CHARS} characters");
+    let text = text.map(str::trim).filter(|text| !text.is_empty());
+    text.map(|text| text_of(text, MAX_CHARS, &about)).transpose()
 }
 
 /// Client for which a device token is made.
@@ -73,13 +81,7 @@ pub(super) async fn make_for_device(
     admin: web::Data<Admin>,
 ) -> Answer {
     let device_id = id_of(&path);
-    let wanted = match asked.0.client_id.as_deref().map(str::trim) {
-        None | Some("") => None,
-        Some(client) => {
-            let about = format!("a `client_id` has at most {MAX_CHARS} characters");
-            Some(Secret::new(text_of(client, MAX_CHARS, &about)?))
-        }
-    };
+    let wanted = given("client_id", asked.0.client_id.as_deref())?.map(Secret::new);
     let holder = access.store.token_holder(&device_id).await.map_err(|e| store_failed(&e))?;
     let client_id = match (wanted, holder.client_id) {
         (Some(wanted), Some(own)) if !same(wanted.expose(), own.expose()) => {
@@ -89,12 +91,9 @@ pub(super) async fn make_for_device(
         (Some(client), _) | (None, Some(client)) => client,
         (None, None) => Secret::default(),
     };
-    // Later than what was revoked, which tokens tell by their second.
-    let next =
-        holder.revoked_until.and_then(|at| at.checked_add(SignedDuration::from_secs(1)).ok());
-    let now = Timestamp::now();
+    let at = next_token_at(holder.revoked_until, Timestamp::now());
     let caller = Caller { device_id: device_id.clone(), client_id };
-    let (token, expires) = access.auth.mint_for(&caller, next.map_or(now, |next| next.max(now)))?;
+    let (token, expires) = access.auth.mint_for(&caller, at)?;
     note(&admin, &by, "device token made", json!({"device_id": device_id.as_str()})).await?;
     let client_id = caller.client_id.expose().to_owned();
     let device_id = device_id.as_str().to_owned();
@@ -194,11 +193,7 @@ pub(super) async fn make_for_tools(
 ) -> Answer {
     let NewToolToken { agent, name } = asked.0;
     let agent = agent_of(agent.as_deref().unwrap_or(DEFAULT_AGENT))?;
-    let about = format!("a `name` has at most {MAX_CHARS} characters");
-    let name = match name.as_deref().map(str::trim).unwrap_or_default() {
-        "" => String::new(),
-        name => text_of(name, MAX_CHARS, &about)?,
-    };
+    let name = given("name", name.as_deref())?.unwrap_or_default();
     let about = format!("an agent's name has 1 to {MAX_AGENT_BYTES} bytes");
     let made = api.agents.mint(&agent);
     let (token, serial) = made.ok_or_else(|| refusal(Fault::BadRequest, &about))?;

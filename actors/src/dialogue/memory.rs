@@ -168,14 +168,13 @@ fn heard_text(said: &[Said], range: Range<usize>, heard: &PlayedBack) -> String 
     text
 }
 
-/// Joins what was not played back of these sentences; empty if all was.
+/// Joins what was not played back of these sentences, as the trace of a turn joins all of them; empty if all was.
 pub(crate) fn unheard_text(said: &[Said], heard: &PlayedBack) -> String {
-    let mut text = String::new();
-    for (i, sentence) in said.iter().enumerate() {
+    let rest = said.iter().enumerate().map(|(i, sentence)| {
         let played = played_part(&sentence.text, i, heard);
-        join(&mut text, sentence.text[played.len()..].trim_start());
-    }
-    text
+        sentence.text[played.len()..].trim_start()
+    });
+    rest.filter(|rest| !rest.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 /// Returns the beginning of a sentence that was played back.
@@ -252,6 +251,10 @@ mod tests {
             format!("{} {unheard_of}", heard_text(&said, 0..3, &partial)),
             said.each_ref().map(|said| said.text.as_str()).join(" ")
         );
+        let said =
+            ["一二三。", "四五六。"].map(|text| Said { text: text.into(), remembered: true });
+        let all = said.each_ref().map(|said| said.text.as_str()).join(" ");
+        assert_eq!(unheard_text(&said, &PlayedBack::default()), all);
     }
 
     #[test]

@@ -111,9 +111,12 @@ pub struct HearingSettings {
     #[serde(rename = "max_utterance_ms", with = "ms")]
     pub max_utterance: Duration,
     /// Length of voice that interrupts our speech in realtime mode; a shorter sound, such as a
-    /// cough, does not.
+    /// click, does not.
     #[serde(rename = "barge_in_ms", with = "ms")]
     pub barge_in: Duration,
+    /// The same where echo is cancelled or guarded against here: what is left of it may pass for voice.
+    #[serde(rename = "barge_in_echo_ms", with = "ms")]
+    pub barge_in_echo: Duration,
     /// Length of audio before the first voice that is part of the utterance.
     #[serde(rename = "pre_roll_ms", with = "ms")]
     pub pre_roll: Duration,
@@ -136,7 +139,8 @@ impl Default for HearingSettings {
             min_speech: Duration::from_millis(160),
             silence: Duration::from_millis(700),
             max_utterance: Duration::from_secs(28),
-            barge_in: Duration::from_millis(180),
+            barge_in: Duration::from_millis(120),
+            barge_in_echo: Duration::from_millis(180),
             pre_roll: Duration::from_millis(300),
             aggressiveness: 2,
             min_rms: 80.0,

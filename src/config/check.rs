@@ -96,6 +96,7 @@ fn hearing(config: &Config) -> Result<(), ConfigError> {
     within("hearing.pre_roll_ms", in_ms(h.pre_roll), 0, 2_000)?;
     within("hearing.min_speech_ms", in_ms(h.min_speech), 20, 5_000)?;
     within("hearing.barge_in_ms", in_ms(h.barge_in), 20, 5_000)?;
+    within("hearing.barge_in_echo_ms", in_ms(h.barge_in_echo), 20, 5_000)?;
     within("hearing.silence_ms", in_ms(h.silence), 100, 10_000)?;
     within("hearing.max_utterance_ms", in_ms(h.max_utterance), 1_000, 300_000)
 }

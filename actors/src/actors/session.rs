@@ -2,6 +2,7 @@
 //! remembers the part of each answer that was played. Not for audio or sockets.
 
 mod attempt;
+mod kept;
 mod speakers;
 
 use std::sync::Arc;
@@ -66,6 +67,8 @@ pub struct SessionActor {
     running: Option<Running>,
     /// Turn that begins when the running one has been committed to memory.
     next: Option<StartTurn>,
+    /// Words that are answered together with the next ones, once the running turn has been committed to memory.
+    kept: Vec<(TurnId, String)>,
     /// Last turn whose words are not answered any more; neither are the words before it.
     over: TurnId,
     /// Prefetch of the beginning of the next prompt, while it runs.
@@ -104,6 +107,7 @@ impl SessionActor {
             dialogue,
             running: None,
             next: None,
+            kept: Vec::new(),
             over: TurnId(0),
             prefetch: None,
             attempt: None,
@@ -239,44 +243,15 @@ impl SessionActor {
         }
         let continued = turn.is_continued() && turn.id > self.over;
         self.remember(record, heard, continued, person, ctx);
+        self.go_on(ctx);
+    }
+
+    /// Begins the turn that has waited for the end of the running one, after the words that were kept meanwhile.
+    fn go_on(&mut self, ctx: &mut Context<Self>) {
+        self.settle_kept();
         if let Some(next) = self.next.take() {
             self.begin(next, ctx);
         }
-    }
-
-    /// Skips a turn that is not to begin. If the person went on speaking after its words, they are
-    /// kept: the next turn answers them.
-    fn skip(&mut self, StartTurn { turn, input }: StartTurn) {
-        if turn.is_continued()
-            && turn.id > self.over
-            && let TurnInput::Words(words) | TurnInput::Resumed(words) = input
-        {
-            self.dialogue.keep_words(&words);
-        }
-    }
-
-    /// Keeps the words of a turn after which the person went on speaking, for the turn that answers
-    /// both, unless that turn was cut meanwhile.
-    fn keep_words(&mut self, turn: Turn, outcome: Result<Transcript, RecognitionFailure>) {
-        match outcome {
-            Ok(_) if turn.id <= self.over => {}
-            Ok(transcript) => {
-                let Some(text) = spoken_words(&transcript) else { return };
-                self.dialogue.keep_words(&text);
-                self.outputs.transcribed.do_send(Transcribed { turn, text });
-            }
-            Err(RecognitionFailure::Busy) => {}
-            Err(RecognitionFailure::Failed(error)) => {
-                tracing::warn!(turn = %turn.id, trace = turn.trace().log_id(), %error, "recognition failed");
-            }
-        }
-    }
-
-    /// Takes the words that were recognised and never answered, unless a running or waiting turn is
-    /// about to answer them.
-    fn unanswered(&mut self) -> Option<String> {
-        let idle = self.running.is_none() && self.next.is_none();
-        idle.then(|| self.dialogue.take_unanswered()).flatten()
     }
 
     /// Drops the call that waits for the person's permission: they have not heard the question, or
@@ -289,9 +264,7 @@ impl SessionActor {
         if self.running.take_if(|r| r.turn.id == waited).is_some() {
             tracing::error!(turn = %waited, "turn did not end after it was cut");
             self.drop_held_call();
-            if let Some(next) = self.next.take() {
-                self.begin(next, ctx);
-            }
+            self.go_on(ctx);
         }
     }
 }

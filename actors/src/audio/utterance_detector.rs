@@ -61,7 +61,7 @@ pub struct UtteranceDetector {
 impl UtteranceDetector {
     /// Creates a detector that has received nothing.
     pub fn new(settings: HearingSettings) -> Self {
-        let voice = settings.min_speech.max(settings.barge_in);
+        let voice = settings.min_speech.max(settings.barge_in).max(settings.barge_in_echo);
         let onset = voice * 2 + MAX_ONSET_PAUSE * 4;
         Self {
             keep: pcm::samples_in(settings.pre_roll + onset, SAMPLE_RATE_HZ),
@@ -156,12 +156,13 @@ impl UtteranceDetector {
         &self.recent[self.classified..]
     }
 
-    /// Sets the length of voice that starts an utterance: `barge_in` while we speak, since the
+    /// Sets the length of voice that starts an utterance: `barge_in` or `barge_in_echo` while we speak, since the
     /// utterance would interrupt us, and `min_speech` otherwise. What may be an echo is not taken for voice meanwhile.
     pub fn set_speaking(&mut self, speaking: bool) {
         self.speaking = speaking;
-        let usual = self.settings.min_speech;
-        self.endpointer.set_min_speech(if speaking { self.settings.barge_in } else { usual });
+        let HearingSettings { min_speech, barge_in, barge_in_echo, .. } = self.settings;
+        let interrupts = if self.echo.is_some() { barge_in_echo } else { barge_in };
+        self.endpointer.set_min_speech(if speaking { interrupts } else { min_speech });
     }
 
     /// Sets the length of silence after which an answer is to be attempted; without it, none is.

@@ -215,7 +215,7 @@ fn estimated_seconds(text: &str) -> f64 {
 }
 
 /// Appends a sentence, with a space between where the script uses spaces.
-fn join(text: &mut String, next: &str) {
+pub(crate) fn join(text: &mut String, next: &str) {
     let tight =
         |c: Option<char>| c.is_none_or(|c| is_han(c) || "。，！？；：、…”」』）".contains(c));
     if !next.is_empty() && !tight(text.chars().next_back()) {

@@ -113,7 +113,7 @@ async fn check_15_speech_in_realtime_mode_cuts_playback_within_200_ms_of_voice()
 async fn a_cough_over_the_reply_does_not_cut_it() {
     let mut settings = PipelineSettings::default();
     settings.hearing.barge_in = ms(500);
-    for (settings, cough) in [(PipelineSettings::default(), 120), (settings, 420)] {
+    for (settings, cough) in [(PipelineSettings::default(), 60), (settings, 420)] {
         let mut ring = listening_with(settings, "realtime").await;
         ring.script.says(TtsAct::Audio { length: ms(3_000), first: ms(50), each: ms(5) });
         speak(&ring).await;

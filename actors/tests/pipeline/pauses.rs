@@ -204,6 +204,94 @@ async fn who_speaks_again_before_the_first_was_understood_is_answered_to_both() 
 }
 
 #[actix::test]
+async fn a_second_sound_ends_the_reply_only_where_the_first_or_it_is_words() {
+    const GOES_ON: &[&str] = &["hello there"];
+    let cases: [(&str, &str, usize, &[&str]); 6] = [
+        ("", "", 4, GOES_ON),
+        ("嗯嗯。", "", 4, GOES_ON),
+        ("", "Mm-hmm.", 4, GOES_ON),
+        ("", "What is it?", 3, &["hello there", "What is it?"]),
+        ("What is it?", "", 3, &["hello there", "What is it?"]),
+        ("Stop.", "What is it?", 3, &["hello there", "What is it?"]),
+    ];
+    for (first, second, sentences, asked) in cases {
+        let mut ring = playing(PipelineSettings::default(), &STORY).await;
+        let voiced = says(&mut ring, AsrAct::Text(first, ms(1_000))).await;
+        let second_at = says(&mut ring, words(second)).await;
+        let said = format!("{first:?}, {second:?}");
+        told(&mut ring, "tts/stop", asked.len()).await;
+        let all = audio_times(&ring);
+        let last = all.iter().filter(|at| **at < voiced + ms(700)).max().unwrap();
+        assert!(*last - voiced <= ms(200), "{said}: {:?}", *last - voiced);
+        assert!(all.iter().all(|at| *at <= *last || *at > second_at), "{said}: it plays meanwhile");
+        assert_eq!(shown(&ring).len(), sentences, "{said}: {:?}", shown(&ring));
+        assert_eq!(prompts(&ring), asked, "{said}");
+        next_turn_works(&mut ring).await;
+        ring.hang_up().await;
+    }
+}
+
+#[actix::test]
+async fn a_sound_before_the_first_sentence_holds_it_back_and_words_belong_to_the_question() {
+    let cases: [(&str, &[&str], &[&str]); 2] = [
+        ("", &["One.", "Two."], &["hello there"]),
+        ("And you?", &["Good day."], &["hello there", "hello there And you?"]),
+    ];
+    for (said, sentences, asked) in cases {
+        let mut ring = listening("realtime").await;
+        ring.script.thinks(LlmAct::Write(vec!["One. ", "Two."], ms(5)));
+        ring.script.says(TtsAct::Audio { length: ms(900), first: ms(900), each: ms(1) });
+        ring.script.says(TtsAct::Audio { length: ms(900), first: ms(50), each: ms(1) });
+        ring.stream(sound::voice(1_000)).await;
+        ring.stream(sound::silence(900)).await;
+        ring.until("tts/start").await;
+        let voiced = says(&mut ring, words(said)).await;
+        told(&mut ring, "tts/stop", asked.len()).await;
+        assert!(audio_times(&ring).iter().all(|at| *at > voiced + ms(480 + 600)), "{said:?}");
+        assert_eq!(shown(&ring), sentences, "{said:?}");
+        assert_eq!(prompts(&ring), asked, "{said:?}");
+        next_turn_works(&mut ring).await;
+        ring.hang_up().await;
+    }
+}
+
+#[actix::test]
+async fn words_that_come_while_the_model_still_writes_stand_behind_its_reply() {
+    let mut ring = listening("realtime").await;
+    ring.script.thinks(LlmAct::Write(vec!["One is here. ", "Two is there. ", "Three."], ms(2_000)));
+    ring.script.says(TtsAct::Audio { length: ms(2_400), first: ms(50), each: ms(1) });
+    ring.stream(sound::voice(1_000)).await;
+    ring.stream(sound::silence(900)).await;
+    ring.until("tts/sentence_start").await;
+    ring.stream(sound::silence(1_200)).await;
+    says(&mut ring, AsrAct::Text("Wait a", ms(1_000))).await;
+    says(&mut ring, words("minute.")).await;
+    told(&mut ring, "tts/stop", 2).await;
+    let prompt = ring.script.last_prompt();
+    assert_eq!(prompt[1], "User: hello there");
+    assert!(prompt[2].starts_with("Assistant: One"), "{prompt:?}");
+    assert_eq!(prompt[3..], ["User: Wait a minute."]);
+    let told = ring.log.iter().filter(|down| down.what.name() == "stt").map(|d| d.what.text());
+    assert_eq!(told.collect::<Vec<_>>(), ["hello there", "Wait a", "minute."]);
+    next_turn_works(&mut ring).await;
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn who_never_stops_speaking_ends_the_reply() {
+    let mut ring = playing(PipelineSettings::default(), &STORY).await;
+    for _ in 0..8 {
+        says(&mut ring, AsrAct::Text("", ms(60_000))).await;
+    }
+    assert_eq!(ring.log.iter().filter(|down| down.what.name() == "tts/stop").count(), 0);
+    says(&mut ring, words("Is it on?")).await;
+    told(&mut ring, "tts/stop", 2).await;
+    assert_eq!(ring.script.last_prompt().last().unwrap(), "User: Is it on?");
+    next_turn_works(&mut ring).await;
+    ring.hang_up().await;
+}
+
+#[actix::test]
 async fn a_paused_reply_can_be_aborted_and_lost() {
     let mut ring = playing(PipelineSettings::default(), &STORY).await;
     says(&mut ring, AsrAct::Text("Wait", ms(1_500))).await;

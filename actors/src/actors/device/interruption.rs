@@ -9,7 +9,6 @@ use tokio::time::Instant;
 use super::DeviceActor;
 use super::state::{Interruption, LiveTurn};
 use crate::actors::messages::{Interrupted, PlaybackStep, StartTurn};
-use crate::audio::playout::PlayedBack;
 use crate::dialogue::{Turn, TurnInput};
 use crate::interruption::{LAST_WORDS, Meaning};
 use crate::metrics::actor_metrics;
@@ -19,28 +18,28 @@ use crate::ws_link::SocketContext;
 
 type Ctx = SocketContext<DeviceActor>;
 
+/// Maximum number of utterances over a reply that are not understood yet: with one more, the reply ends.
+const MAX_INTERRUPTIONS: usize = 8;
+
 impl DeviceActor {
-    /// Pauses the reply that is played because the person speaks, until it is known what they say. Returns the turn of
+    /// Pauses the reply that is spoken because the person speaks, until it is known what they say. Returns the turn of
     /// their utterance where that is not to be waited for: then the reply ends.
     pub(super) fn pause(&mut self, turn: Turn) -> Option<Turn> {
         let realtime = self.state.mode == Some(ListenMode::Realtime);
         let may_pause = realtime && self.pauses() && !self.state.leaving;
-        let is_played =
-            |live: &&mut LiveTurn| live.speaking && live.heard() != PlayedBack::default();
-        let Some(live) = self.live.as_mut().filter(is_played).filter(|_| may_pause) else {
+        let is_spoken =
+            |live: &&mut LiveTurn| live.speaking && live.interruptions.len() < MAX_INTERRUPTIONS;
+        let Some(live) = self.live.as_mut().filter(is_spoken).filter(|_| may_pause) else {
             return Some(turn);
         };
-        // Who speaks a second time before the first was understood wants to be heard.
-        if let Some(first) = live.interruption.take() {
-            first.turn.mark_continued();
-            return Some(turn);
+        if !live.turn.playback_now().paused {
+            tracing::debug!(turn = %live.turn.id, trace = live.turn.trace().log_id(), "paused the reply");
+            live.turn.trace().moment(Moment::Interrupted);
+            live.turn.pause_playback();
+            // Whoever ends the reply needs its place.
+            live.turn.release_permit();
         }
-        tracing::debug!(turn = %live.turn.id, trace = live.turn.trace().log_id(), "paused the reply");
-        live.turn.trace().moment(Moment::Interrupted);
-        live.turn.pause_playback();
-        // Whoever ends the reply needs its place.
-        live.turn.release_permit();
-        live.interruption = Some(Interruption { turn, heard_at: None });
+        live.interruptions.push(Interruption { turn, heard_at: None, late: false });
         None
     }
 
@@ -50,7 +49,9 @@ impl DeviceActor {
         interruption.heard_at = Some(Instant::now());
         ctx.run_later(self.rules.interruption.resume_after, move |act, _| {
             let _in = act.span.clone().entered();
-            if act.interruption(turn).is_some() && act.resume() {
+            let Some(interruption) = act.interruption(turn) else { return };
+            interruption.late = true;
+            if act.resume() {
                 actor_metrics().turn_taking.interruptions.late.increment(1);
             }
         });
@@ -58,12 +59,12 @@ impl DeviceActor {
 
     /// Reports whether the utterance of this turn interrupts a reply, and is still spoken.
     pub(super) fn interrupts(&self, turn: TurnId) -> bool {
-        let interruption = self.live.as_ref().and_then(|live| live.interruption.as_ref());
-        interruption.is_some_and(|i| i.turn.id == turn && i.heard_at.is_none())
+        let mut interruptions = self.live.iter().flat_map(|live| &live.interruptions);
+        interruptions.any(|i| i.turn.id == turn && i.heard_at.is_none())
     }
 
     fn interruption(&mut self, turn: TurnId) -> Option<&mut Interruption> {
-        self.live.as_mut()?.interruption.as_mut().filter(|i| i.turn.id == turn)
+        self.live.as_mut()?.interruptions.iter_mut().find(|i| i.turn.id == turn)
     }
 
     /// Returns whether voice pauses the reply: as its role says, or as is configured.
@@ -74,11 +75,15 @@ impl DeviceActor {
         }
     }
 
-    /// Lets a paused reply go on with the first sentence that was not heard. Returns false if none is paused.
+    /// Lets a paused reply go on with the first sentence that was not heard, unless another utterance over it is still
+    /// waited for. Returns false if it does not.
     fn resume(&mut self) -> bool {
         let Some(live) = self.live.as_ref().filter(|l| l.turn.playback_now().paused) else {
             return false;
         };
+        if live.interruptions.iter().any(|interruption| !interruption.late) {
+            return false;
+        }
         let from = live.heard().whole;
         tracing::debug!(turn = %live.turn.id, trace = live.turn.trace().log_id(), from, "the reply goes on");
         live.turn.trace().moment(Moment::Resumed);
@@ -92,15 +97,18 @@ impl DeviceActor {
     pub(super) fn dismiss(&mut self, turn: TurnId) -> bool {
         let Some(interruption) = self.interruption(turn) else { return false };
         interruption.turn.cut();
-        self.resume();
         if let Some(live) = &mut self.live {
-            live.interruption = None;
+            live.interruptions.retain(|i| i.turn.id != turn);
         }
+        self.resume();
         true
     }
 
-    /// Makes the utterance that has interrupted a reply the live turn, since the reply is over.
-    pub(super) fn listen_to(&mut self, Interruption { turn, heard_at }: Interruption) {
+    /// Makes the last of the utterances that have interrupted a reply the live turn, since the reply is over. The words
+    /// of those before it are answered together with its own.
+    pub(super) fn listen_to(&mut self, mut interruptions: Vec<Interruption>) {
+        let Some(Interruption { turn, heard_at, .. }) = interruptions.pop() else { return };
+        interruptions.iter().for_each(|before| before.turn.mark_continued());
         let hearing = heard_at.is_none();
         self.live = Some(LiveTurn { heard_at, ..self.live_turn(turn, hearing) });
     }
@@ -121,18 +129,30 @@ impl DeviceActor {
                 return false;
             }
             (Meaning::Stop, TurnInput::Words(text)) => {
+                let later = self.take_interruptions(|i| i.turn.id > turn.id);
                 self.cut(ctx);
                 self.send(&Downlink::Stt { text: text.clone() }, ctx);
+                self.listen_to(later);
                 outcomes.stopped.increment(1);
                 return false;
             }
             _ => {}
         }
-        let interruption = self.live.as_mut().and_then(|live| live.interruption.take());
-        self.cut(ctx);
-        interruption.into_iter().for_each(|interruption| self.listen_to(interruption));
+        let interruptions = self.take_interruptions(|_| true);
+        self.barge_in(ctx);
+        self.listen_to(interruptions);
         outcomes.answered.increment(1);
         true
+    }
+
+    /// Takes those of the utterances over the reply that fit, so that they outlive it.
+    fn take_interruptions(&mut self, fits: impl Fn(&Interruption) -> bool) -> Vec<Interruption> {
+        let all = self.live.as_mut().map(|live| std::mem::take(&mut live.interruptions));
+        let (taken, left) = all.unwrap_or_default().into_iter().partition(fits);
+        if let Some(live) = &mut self.live {
+            live.interruptions = left;
+        }
+        taken
     }
 }
 
@@ -162,9 +182,13 @@ impl Handler<Interrupted> for DeviceActor {
     fn handle(&mut self, Interrupted { turn, input }: Interrupted, ctx: &mut Self::Context) {
         let _in = self.span.clone().entered();
         let interrupts = self.interruption(turn.id).is_some();
-        // The reply may have ended by itself meanwhile.
-        let is_live = self.live.as_ref().is_some_and(|live| live.turn.id == turn.id);
-        let answered = if interrupts { self.decide(&turn, &input, ctx) } else { is_live };
+        let answered = if interrupts {
+            self.decide(&turn, &input, ctx)
+        } else {
+            // The reply has ended by itself meanwhile, and the person may have spoken again.
+            let is_live = self.live.as_ref().is_some_and(|live| live.turn.id == turn.id);
+            is_live || turn.is_continued()
+        };
         if let Some(links) = self.links.as_ref().filter(|_| answered) {
             links.start_turn.do_send(StartTurn { turn, input });
         }

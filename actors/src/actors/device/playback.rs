@@ -58,7 +58,7 @@ impl DeviceActor {
             epoch: Instant::now(),
             playout,
             asks: false,
-            interruption: None,
+            interruptions: Vec::new(),
             resumed: 0,
         }
     }
@@ -69,9 +69,7 @@ impl DeviceActor {
         let Some(live) = self.live.take() else { return false };
         live.turn.trace().end(Stage::Playback);
         live.turn.trace().moment(Moment::Cut);
-        if let Some(interruption) = &live.interruption {
-            interruption.turn.cut();
-        }
+        live.interruptions.iter().for_each(|interruption| interruption.turn.cut());
         live.turn.cut();
         if live.speaking {
             self.send(&Downlink::TtsStop, ctx);
@@ -184,8 +182,8 @@ impl DeviceActor {
         live.turn.cut();
         let leaves = self.state.leaving;
         self.ended(&live, false, ctx);
-        if let Some(interruption) = live.interruption {
-            return self.listen_to(interruption);
+        if !live.interruptions.is_empty() {
+            return self.listen_to(live.interruptions);
         }
         // A message that came during the farewell is spoken, and the connection stays open.
         if leaves && self.state.to_say.is_empty() {

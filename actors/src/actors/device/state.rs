@@ -148,8 +148,8 @@ pub(super) struct LiveTurn {
     pub(super) playout: Playout,
     /// True if the last sentence that was sent is a question.
     pub(super) asks: bool,
-    /// Utterance that may end it.
-    pub(super) interruption: Option<Interruption>,
+    /// Utterances over it that are not understood yet, oldest first. Each may end it.
+    pub(super) interruptions: Vec<Interruption>,
     /// Number of times that its playback was resumed, as far as steps of it have come.
     pub(super) resumed: u32,
 }
@@ -159,6 +159,8 @@ pub(super) struct Interruption {
     pub(super) turn: Turn,
     /// Time at which the person finished speaking.
     pub(super) heard_at: Option<Instant>,
+    /// True once the reply does not wait any longer for what was said.
+    pub(super) late: bool,
 }
 
 impl LiveTurn {

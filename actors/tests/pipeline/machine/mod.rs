@@ -5,7 +5,7 @@
 //! seed. Not for single events, which have tests of their own beside this folder.
 //!
 //! Reading order: [`events`] (what may happen), [`outside`] (the ports), [`server`], [`device`] (makes
-//! it happen), [`trace`] (what was seen), [`table`] (the table as a function) and [`follow`] (it goes
+//! it happen), [`trace`] (what was seen), [`table`] (the table as a function), [`follow`] and [`possible`] (they go
 //! along with what was seen), [`judge`], [`history`] and [`turns`] (what must hold besides), and
 //! [`afterwards`] (ten ordinary turns after each single event).
 
@@ -16,6 +16,7 @@ mod follow;
 mod history;
 mod judge;
 mod outside;
+mod possible;
 mod server;
 mod table;
 mod trace;

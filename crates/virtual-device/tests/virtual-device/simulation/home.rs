@@ -170,6 +170,7 @@ impl Home {
         let from = self.drift.on_device(now);
         self.microphone.voice(from, from + length);
         self.words = words;
+        lock(&self.world).spoken += u64::from(words);
         self.barge_in = words && self.speaks();
         if self.barge_in {
             self.bench.mark_spoken_over(now);
@@ -337,10 +338,13 @@ impl Home {
     fn hear(&mut self) {
         let (opus, voiced) = self.microphone.hear();
         let sent = self.listens() && voiced;
-        if sent && self.words {
+        if sent {
             let now = self.now();
-            self.judge().voiced = Some(now);
-            self.mark = if self.barge_in { Mark::Voice } else { Mark::Nothing };
+            self.judge().sounded = Some(now);
+            if self.words {
+                self.judge().voiced = Some(now);
+                self.mark = if self.barge_in { Mark::Voice } else { Mark::Nothing };
+            }
         }
         self.happen(Event::Microphone(opus));
         self.mark = Mark::Nothing;

@@ -120,6 +120,8 @@ pub(crate) struct Judge {
     abort: Option<Abort>,
     /// When the person's voice last went out.
     pub(crate) voiced: Option<Duration>,
+    /// The same of any sound, coughs too: it may pause a reply.
+    pub(crate) sounded: Option<Duration>,
     /// When the server first heard the voice that is to end a reply.
     voice_known: Option<Duration>,
     pub(crate) last_heard_of: Duration,
@@ -149,6 +151,7 @@ impl Judge {
             playing: None,
             abort: None,
             voiced: None,
+            sounded: None,
             voice_known: None,
             last_heard_of: Duration::ZERO,
         }
@@ -207,7 +210,7 @@ impl Judge {
 
     /// A sentence begins that the person was told the beginning of before: the reply goes on after a pause.
     fn begins_again(&mut self, at: Duration, sentence: Sentence) {
-        if self.voiced.is_none_or(|voiced| voiced < self.spoken.started) {
+        if self.sounded.is_none_or(|sounded| sounded < self.spoken.started) {
             self.fault(at, format!("{sentence:?} is said twice for nothing"));
         }
         self.counts.resumed += 1;
@@ -339,6 +342,8 @@ impl Judge {
         if !excused {
             self.fault(at, format!("a packet is lost: {}", loss_name(loss)));
         }
+        // Nothing tells the server that it was not played.
+        lock(&self.world.0).sounded.extend(sound.sentence.filter(|_| excused));
     }
 
     fn noticed(&mut self, at: Duration, fact: &Fact) {

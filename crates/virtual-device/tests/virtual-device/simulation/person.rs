@@ -170,8 +170,7 @@ async fn converse(home: &mut Home) -> Result<(), Over> {
     home.until(deadline, |h| !h.speaks()).await?;
     home.linger(200, 3_000).await?;
     if home.dice.chance(100) {
-        home.voice(ms(100), false);
-        home.pass(ms(1_000)).await?;
+        cough(home, ms(1_000)).await?;
     }
     if !home.listens() {
         return Ok(());
@@ -264,9 +263,7 @@ async fn interrupt(home: &mut Home, before: u64) -> Result<(), Over> {
         1 => home.act(Event::Wake { word: Some(WAKE_WORD.into()) }),
         3 if realtime => mutter(home, before).await?,
         2 if realtime => {
-            // A cough passes.
-            home.voice(ms(100), false);
-            home.pass(ms(1_000)).await?;
+            cough(home, DECIDED_AFTER).await?;
             answered_or_idle(home, before).await?;
         }
         _ if realtime => {
@@ -302,6 +299,16 @@ async fn mutter(home: &mut Home, before: u64) -> Result<(), Over> {
     lock(&home.world).utters = Utters::Words;
     over?;
     answered_or_idle(home, before).await
+}
+
+/// Coughs, and is silent for this long: a reply goes on, at once or after a pause.
+async fn cough(home: &mut Home, silent: Duration) -> Result<(), Over> {
+    lock(&home.world).utters = Utters::Noise;
+    let length = home.dice_ms(60, 170);
+    home.voice(length, false);
+    let over = home.pass(silent).await;
+    lock(&home.world).utters = Utters::Words;
+    over
 }
 
 /// The reply may be over by now.

@@ -72,6 +72,8 @@ pub(crate) struct World {
     troubled: HashSet<Sentence>,
     /// Sentences of which the person heard something.
     pub(crate) sounded: HashSet<Sentence>,
+    /// How often somebody began to speak.
+    pub(crate) spoken: u64,
     pub(crate) faults: Vec<String>,
     /// Failures played so far, by vendor.
     pub(crate) failures: HashMap<&'static str, u32>,
@@ -124,6 +126,7 @@ impl World {
             asked: 0,
             troubled: HashSet::new(),
             sounded: HashSet::new(),
+            spoken: 0,
             faults: Vec::new(),
             failures: HashMap::new(),
         }))
@@ -216,6 +219,9 @@ struct Utterance {
     world: Shared,
     samples: usize,
     breaks: bool,
+    /// What it began with, and how often somebody had begun to speak by then.
+    utters: Utters,
+    spoken: u64,
 }
 
 #[async_trait]
@@ -227,7 +233,8 @@ impl Asr for Ear {
             return Err(failure(ProviderErrorKind::Unavailable));
         }
         let breaks = world.dice.chance(10);
-        Ok(Box::new(Utterance { world: Arc::clone(&self.0), samples: 0, breaks }))
+        let (utters, spoken) = (world.utters, world.spoken);
+        Ok(Box::new(Utterance { world: Arc::clone(&self.0), samples: 0, breaks, utters, spoken }))
     }
 }
 
@@ -257,10 +264,12 @@ impl AsrStream for Utterance {
             world.failed("asr");
             return Err(failure(ProviderErrorKind::Timeout));
         }
-        if world.utters == Utters::Backchannel {
+        // Words that follow upon a noise are in the same utterance.
+        let utters = if world.spoken == self.spoken { self.utters } else { world.utters };
+        if utters == Utters::Backchannel {
             return Ok(Transcript { text: BACKCHANNEL.into() });
         }
-        let noise = world.utters == Utters::Noise;
+        let noise = utters == Utters::Noise;
         if noise || self.samples < SHORTEST_WORDS || world.dice.chance(20) {
             world.deaf += 1;
             return Ok(Transcript::default());

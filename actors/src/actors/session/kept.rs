@@ -1,0 +1,93 @@
+//! Words of a session that no turn has answered, because the person went on speaking: they are answered together with the
+//! next ones. Not for how memory joins them: that is `crate::dialogue::memory`.
+
+use hearken_proto::ids::TurnId;
+
+use super::SessionActor;
+use crate::actors::messages::{RecognitionFailure, StartTurn, Transcribed};
+use crate::actors::session::spoken_words;
+use crate::dialogue::memory::join;
+use crate::dialogue::{Turn, TurnInput};
+use crate::ports::Transcript;
+
+/// Maximum number of utterances whose words wait until the running turn is committed to memory.
+const MAX_KEPT: usize = 8;
+
+impl SessionActor {
+    /// Skips a turn that is not to begin. If the person went on speaking after its words, they are
+    /// kept: the next turn answers them.
+    pub(super) fn skip(&mut self, StartTurn { turn, input }: StartTurn) {
+        if !turn.is_continued() {
+            return;
+        }
+        match input {
+            TurnInput::Words(words) => self.keep_recognised(turn, words),
+            TurnInput::Resumed(words) => self.keep(turn.id, words),
+            _ => {}
+        }
+    }
+
+    /// Keeps what was recognised of a turn after which the person went on speaking.
+    pub(super) fn keep_words(
+        &mut self,
+        turn: Turn,
+        outcome: Result<Transcript, RecognitionFailure>,
+    ) {
+        match outcome {
+            Ok(transcript) => {
+                let Some(text) = spoken_words(&transcript) else { return };
+                self.keep_recognised(turn, text);
+            }
+            Err(RecognitionFailure::Busy) => {}
+            Err(RecognitionFailure::Failed(error)) => {
+                tracing::warn!(turn = %turn.id, trace = turn.trace().log_id(), %error, "recognition failed");
+            }
+        }
+    }
+
+    /// Keeps words that the device was not told yet, and tells it.
+    fn keep_recognised(&mut self, turn: Turn, text: String) {
+        if turn.id > self.over {
+            self.keep(turn.id, text.clone());
+            self.outputs.transcribed.do_send(Transcribed { turn, text });
+        }
+    }
+
+    /// Keeps words for the turn that answers them together with its own, unless that turn was cut meanwhile. They stand
+    /// in memory behind the running turn.
+    fn keep(&mut self, turn: TurnId, words: String) {
+        if turn <= self.over {
+            return;
+        }
+        if self.running.is_none() {
+            return self.dialogue.keep_words(&words);
+        }
+        if self.kept.len() == MAX_KEPT {
+            self.kept.remove(0);
+        }
+        self.kept.push((turn, words));
+    }
+
+    /// Puts the words that were kept while a turn was running into memory, behind it.
+    pub(super) fn settle_kept(&mut self) {
+        for (turn, words) in std::mem::take(&mut self.kept) {
+            self.keep(turn, words);
+        }
+    }
+
+    /// Takes the words that were recognised and never answered, unless a running or waiting turn is
+    /// about to answer them.
+    pub(super) fn unanswered(&mut self) -> Option<String> {
+        if self.next.is_some() {
+            return None;
+        }
+        if self.running.is_none() {
+            return self.dialogue.take_unanswered();
+        }
+        let kept = std::mem::take(&mut self.kept).into_iter().filter(|(turn, _)| *turn > self.over);
+        kept.map(|(_, words)| words).reduce(|mut all, words| {
+            join(&mut all, &words);
+            all
+        })
+    }
+}

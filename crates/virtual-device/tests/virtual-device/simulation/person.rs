@@ -223,8 +223,9 @@ async fn patient(home: &mut Home, before: u64, words: u32, unheard: u32) -> Resu
     let came = answered(home, before).await?;
     let world = lock(&home.world);
     let passed_on = world.words == words || world.asked >= world.words;
-    // Where a part of it was lost, the server asks to hear all of it again.
-    let excused = world.unheard() > unheard;
+    // Where a part of it was lost, the server asks to hear all of it again; while the recogniser is about to fail at
+    // what was said before, words wait.
+    let excused = world.unheard() > unheard || world.failing > 0;
     drop(world);
     if came && !passed_on && !excused {
         home.fault("words were recognised and never answered");

@@ -380,6 +380,13 @@ async fn at_the_limit_of_turns_an_interruption_takes_the_place_of_the_reply() {
         next_turn_works(&mut ring).await;
         ring.hang_up().await;
     }
+    let mut ring = playing(settings, &STORY).await;
+    says(&mut ring, AsrAct::Text("Wait a", ms(1_000))).await;
+    says(&mut ring, words("minute.")).await;
+    told(&mut ring, "tts/stop", 2).await;
+    assert_eq!(prompts(&ring), ["hello there", "Wait a minute."]);
+    next_turn_works(&mut ring).await;
+    ring.hang_up().await;
 }
 
 #[actix::test]

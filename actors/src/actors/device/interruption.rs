@@ -36,9 +36,11 @@ impl DeviceActor {
             tracing::debug!(turn = %live.turn.id, trace = live.turn.trace().log_id(), "paused the reply");
             live.turn.trace().moment(Moment::Interrupted);
             live.turn.pause_playback();
-            // Whoever ends the reply needs its place.
+            // Who ends the reply needs its place.
             live.turn.release_permit();
         }
+        // So does the last of the utterances: it is the one that is answered, with the words of those before it.
+        live.interruptions.iter().for_each(|before| before.turn.release_permit());
         live.interruptions.push(Interruption { turn, heard_at: None, late: false });
         None
     }

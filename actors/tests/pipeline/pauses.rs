@@ -381,7 +381,7 @@ async fn at_the_limit_of_turns_an_interruption_takes_the_place_of_the_reply() {
         ring.hang_up().await;
     }
     let mut ring = playing(settings, &STORY).await;
-    says(&mut ring, AsrAct::Text("Wait a", ms(1_000))).await;
+    says(&mut ring, AsrAct::Text("Wait a", ms(2_500))).await;
     says(&mut ring, words("minute.")).await;
     told(&mut ring, "tts/stop", 2).await;
     assert_eq!(prompts(&ring), ["hello there", "Wait a minute."]);

@@ -56,8 +56,10 @@ async fn a_text_is_spoken_in_a_voice_and_counted_until_a_limit_is_reached() {
     let body = json!({"service": "tts", "text": text, "voice": voice});
     let (status, told) = tested(&admin, body.clone()).await;
     assert_eq!((status, &told["ok"], &told["text"]), (200, &json!(true), &json!(text)), "{told}");
-    let sent = &calls(&admin, "tts").await[0]["sent"];
-    assert_eq!((&sent["text"], &sent["voice"]), (&json!(text), &json!(voice)));
+    // The server has phrases spoken meanwhile.
+    let sent = json!({"text": text, "voice": voice});
+    let spoken = calls(&admin, "tts").await;
+    assert!(spoken.iter().any(|call| call["sent"] == sent), "{spoken:?}");
     let (_, told) = ask(&admin.server, Method::GET, "/api/usage", &admin.token, Value::Null).await;
     let trials = told["kinds"].as_array().unwrap().iter().find(|kind| kind["kind"] == "trial");
     assert_eq!(trials.unwrap()["said_chars"], text.len(), "{told}");

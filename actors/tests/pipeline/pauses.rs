@@ -11,7 +11,9 @@ use hearken_actors::role::{AssignedRole, InterruptionManner, RoleSettings};
 use hearken_actors::settings::PipelineSettings;
 use hearken_actors::testkit::{AsrAct, LlmAct, Received, TestPipeline, TtsAct, sound};
 
-use crate::{abort, audio_times, listening, listening_with, ms, next_turn_works, prompts, shown};
+use crate::{
+    abort, audio_times, listening, listening_with, ms, next_turn_works, prompts, shown, speak,
+};
 
 const STORY: [&str; 3] = ["One is here. ", "Two and three and four and five and six. ", "Four."];
 
@@ -22,8 +24,7 @@ async fn playing(settings: PipelineSettings, story: &[&'static str]) -> TestPipe
     for _ in story {
         ring.script.says(TtsAct::Audio { length: ms(2_400), first: ms(50), each: ms(1) });
     }
-    ring.stream(sound::voice(1_000)).await;
-    ring.stream(sound::silence(900)).await;
+    speak(&ring).await;
     while shown(&ring).len() < story.len().min(2) {
         ring.until("tts/sentence_start").await;
     }
@@ -242,8 +243,7 @@ async fn a_sound_before_the_first_sentence_holds_it_back_and_words_belong_to_the
         ring.script.thinks(LlmAct::Write(vec!["One. ", "Two."], ms(5)));
         ring.script.says(TtsAct::Audio { length: ms(900), first: ms(900), each: ms(1) });
         ring.script.says(TtsAct::Audio { length: ms(900), first: ms(50), each: ms(1) });
-        ring.stream(sound::voice(1_000)).await;
-        ring.stream(sound::silence(900)).await;
+        speak(&ring).await;
         ring.until("tts/start").await;
         let voiced = says(&mut ring, words(said)).await;
         told(&mut ring, "tts/stop", asked.len()).await;
@@ -260,8 +260,7 @@ async fn words_that_come_while_the_model_still_writes_stand_behind_its_reply() {
     let mut ring = listening("realtime").await;
     ring.script.thinks(LlmAct::Write(vec!["One is here. ", "Two is there. ", "Three."], ms(2_000)));
     ring.script.says(TtsAct::Audio { length: ms(2_400), first: ms(50), each: ms(1) });
-    ring.stream(sound::voice(1_000)).await;
-    ring.stream(sound::silence(900)).await;
+    speak(&ring).await;
     ring.until("tts/sentence_start").await;
     ring.stream(sound::silence(1_200)).await;
     says(&mut ring, AsrAct::Text("Wait a", ms(1_000))).await;
@@ -355,8 +354,7 @@ async fn what_the_model_writes_while_the_reply_is_paused_is_spoken_too() {
     for _ in 0..3 {
         ring.script.says(TtsAct::Audio { length: ms(900), first: ms(50), each: ms(1) });
     }
-    ring.stream(sound::voice(1_000)).await;
-    ring.stream(sound::silence(900)).await;
+    speak(&ring).await;
     ring.until("tts/sentence_start").await;
     ring.stream(sound::silence(420)).await;
     says(&mut ring, words("嗯")).await;

@@ -97,11 +97,11 @@ impl DeviceActor {
 
     /// Drops an utterance that is not answered, and lets the reply go on. Returns false if it interrupts none.
     pub(super) fn dismiss(&mut self, turn: TurnId) -> bool {
-        let Some(interruption) = self.interruption(turn) else { return false };
-        interruption.turn.cut();
-        if let Some(live) = &mut self.live {
-            live.interruptions.retain(|i| i.turn.id != turn);
-        }
+        let Some(live) = &mut self.live else { return false };
+        let Some(at) = live.interruptions.iter().position(|i| i.turn.id == turn) else {
+            return false;
+        };
+        live.interruptions.remove(at).turn.cut();
         self.resume();
         true
     }
@@ -147,14 +147,11 @@ impl DeviceActor {
         true
     }
 
-    /// Takes those of the utterances over the reply that fit, so that they outlive it.
-    fn take_interruptions(&mut self, fits: impl Fn(&Interruption) -> bool) -> Vec<Interruption> {
-        let all = self.live.as_mut().map(|live| std::mem::take(&mut live.interruptions));
-        let (taken, left) = all.unwrap_or_default().into_iter().partition(fits);
-        if let Some(live) = &mut self.live {
-            live.interruptions = left;
-        }
-        taken
+    /// Takes the first of the utterances over the reply that fits, and all behind it, so that they outlive it.
+    fn take_interruptions(&mut self, from: impl Fn(&Interruption) -> bool) -> Vec<Interruption> {
+        let Some(live) = &mut self.live else { return Vec::new() };
+        let at = live.interruptions.iter().position(from).unwrap_or(live.interruptions.len());
+        live.interruptions.split_off(at)
     }
 }
 

@@ -22,7 +22,9 @@ impl SessionActor {
         }
         match input {
             TurnInput::Words(words) => self.keep_recognised(turn, words),
-            TurnInput::Resumed(words) => self.keep(turn.id, words),
+            TurnInput::Resumed(words) => {
+                self.keep(turn.id, words);
+            }
             _ => {}
         }
     }
@@ -47,25 +49,26 @@ impl SessionActor {
 
     /// Keeps words that the device was not told yet, and tells it.
     fn keep_recognised(&mut self, turn: Turn, text: String) {
-        if turn.id > self.over {
-            self.keep(turn.id, text.clone());
+        if self.keep(turn.id, text.clone()) {
             self.outputs.transcribed.do_send(Transcribed { turn, text });
         }
     }
 
     /// Keeps words for the turn that answers them together with its own, unless that turn was cut meanwhile. They stand
-    /// in memory behind the running turn.
-    fn keep(&mut self, turn: TurnId, words: String) {
+    /// in memory behind the running turn. Returns false if they are not kept.
+    fn keep(&mut self, turn: TurnId, words: String) -> bool {
         if turn <= self.over {
-            return;
+            return false;
         }
         if self.running.is_none() {
-            return self.dialogue.keep_words(&words);
+            self.dialogue.keep_words(&words);
+            return true;
         }
         if self.kept.len() == MAX_KEPT {
             self.kept.remove(0);
         }
         self.kept.push((turn, words));
+        true
     }
 
     /// Puts the words that were kept while a turn was running into memory, behind it.

@@ -84,6 +84,8 @@ impl Vendors {
         config.auth.required = AuthRequired::Never;
         // They ask the world.
         config.tools.builtin.enabled.clear();
+        // Nor does a slow machine bridge its waits: what is said is to be the same everywhere.
+        config.tools.filler_after = Duration::from_secs(60);
         config.hearing.silence = Duration::from_millis(400);
         // On a busy machine a device is late to see `tts start`; a packet right behind it is lost.
         config.speaking.start_guard = Duration::from_millis(250);

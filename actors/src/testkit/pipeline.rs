@@ -179,7 +179,11 @@ impl TestPipeline {
     }
 
     /// Says hello as [`TestPipeline::greet`] does, with these features, which are JSON.
+    ///
+    /// # Panics
+    /// Panics where time is not virtual: a test would take as long as people do.
     pub async fn greet_with(&mut self, version: u32, features: &str) {
+        tokio::time::advance(Duration::ZERO).await;
         self.framing = Framing::from_version(version);
         self.text(&format!(
             r#"{{"type":"hello","version":{version},"features":{features},"transport":"websocket"}}"#

@@ -163,6 +163,7 @@ async fn a_person_is_heard_over_the_reply_and_the_next_turn_works() {
 
 #[actix::test]
 async fn words_after_a_reply_are_no_echo_of_it() {
+    freeze();
     let mut heard = Vec::new();
     for features in [r#"{"aec":true}"#, "{}"] {
         let mut ring = TestPipeline::connect(PipelineSettings::default());

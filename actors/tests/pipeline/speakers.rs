@@ -12,7 +12,7 @@ use hearken_actors::settings::PipelineSettings;
 use hearken_actors::testkit::persons::{MemoryPersons, ScriptedVoices, people};
 use hearken_actors::testkit::{AsrAct, LlmAct, TestPipeline, TtsAct, sound};
 
-use crate::{ms, next_turn_works, prompts, shown, start};
+use crate::{freeze, ms, next_turn_works, prompts, shown, start};
 
 const ANNA: Option<usize> = Some(1);
 const BEN: Option<usize> = Some(2);
@@ -31,6 +31,7 @@ impl Home {
     }
 
     async fn listening(settings: SpeakerSettings, tries: u32, mode: &str) -> Self {
+        freeze();
         let (people, store, voices) = people(settings);
         let mut pipeline = PipelineSettings::default();
         pipeline.speculation.tries = tries;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use hearken_actors::settings::PipelineSettings;
 use hearken_actors::testkit::{AsrAct, Down, LlmAct, Received, TestPipeline, sound};
 
-use crate::{listening_with, ms, next_turn_works, prompts};
+use crate::{freeze, listening_with, ms, next_turn_works, prompts};
 
 fn tries(tries: u32) -> PipelineSettings {
     let mut settings = PipelineSettings::default();
@@ -18,6 +18,7 @@ fn tries(tries: u32) -> PipelineSettings {
 
 /// Connects a client that listens and asks, or does not ask, for partial transcripts.
 async fn asking(asks: bool, tries: u32) -> TestPipeline {
+    freeze();
     let mut ring = TestPipeline::connect(self::tries(tries));
     ring.greet_with(1, &format!(r#"{{"partial_stt":{asks}}}"#)).await;
     ring.text(r#"{"type":"listen","state":"start","mode":"auto"}"#);

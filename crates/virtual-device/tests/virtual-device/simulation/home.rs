@@ -170,7 +170,6 @@ impl Home {
         let from = self.drift.on_device(now);
         self.microphone.voice(from, from + length);
         self.words = words;
-        lock(&self.world).spoken += u64::from(words);
         self.barge_in = words && self.speaks();
         if self.barge_in {
             self.bench.mark_spoken_over(now);

@@ -304,12 +304,9 @@ async fn mutter(home: &mut Home, before: u64) -> Result<(), Over> {
 
 /// Coughs, and is silent for this long: a reply goes on, at once or after a pause.
 async fn cough(home: &mut Home, silent: Duration) -> Result<(), Over> {
-    lock(&home.world).utters = Utters::Noise;
     let length = home.dice_ms(60, 170);
     home.voice(length, false);
-    let over = home.pass(silent).await;
-    lock(&home.world).utters = Utters::Words;
-    over
+    home.pass(silent).await
 }
 
 /// The reply may be over by now.

@@ -24,6 +24,7 @@ use async_trait::async_trait;
 use futures_util::StreamExt as _;
 use futures_util::stream::{self, BoxStream};
 use hearken_actors::actors::pipeline::Ports;
+use hearken_actors::audio::pcm;
 use hearken_actors::dialogue::ConversationStyle;
 use hearken_actors::ports::{
     Asr, AsrStream, Line, Llm, LlmDelta, Pcm, Prompt, ProviderError, ProviderErrorKind, Role,
@@ -38,10 +39,14 @@ pub(crate) const LONGEST_REPLY: Duration = Duration::from_secs(160);
 const REFILL: Duration = Duration::from_millis(1_500);
 const RATE_HZ: u32 = 8_000;
 const PIECE: Duration = Duration::from_millis(100);
-/// Utterances shorter than this hold no words.
-const SHORTEST_WORDS: usize = 16_000 / 4;
+/// Less voice than this, in steps of 10 ms, is a cough.
+const SHORTEST_WORDS: usize = 25;
+/// Samples of 10 ms, as the recogniser gets them.
+const STEP: usize = 160;
+/// Louder than this is voice.
+const VOICE_RMS: f64 = 300.0;
 
-/// What a person utters.
+/// What a person utters when they make more than a cough.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Utters {
     Words,
@@ -72,8 +77,6 @@ pub(crate) struct World {
     troubled: HashSet<Sentence>,
     /// Sentences of which the person heard something.
     pub(crate) sounded: HashSet<Sentence>,
-    /// How often somebody began to speak.
-    pub(crate) spoken: u64,
     pub(crate) faults: Vec<String>,
     /// Failures played so far, by vendor.
     pub(crate) failures: HashMap<&'static str, u32>,
@@ -126,7 +129,6 @@ impl World {
             asked: 0,
             troubled: HashSet::new(),
             sounded: HashSet::new(),
-            spoken: 0,
             faults: Vec::new(),
             failures: HashMap::new(),
         }))
@@ -218,10 +220,9 @@ struct Ear(Shared);
 struct Utterance {
     world: Shared,
     samples: usize,
+    /// Of these, how much is voice.
+    voiced: usize,
     breaks: bool,
-    /// What it began with, and how often somebody had begun to speak by then.
-    utters: Utters,
-    spoken: u64,
 }
 
 #[async_trait]
@@ -233,15 +234,15 @@ impl Asr for Ear {
             return Err(failure(ProviderErrorKind::Unavailable));
         }
         let breaks = world.dice.chance(10);
-        let (utters, spoken) = (world.utters, world.spoken);
-        Ok(Box::new(Utterance { world: Arc::clone(&self.0), samples: 0, breaks, utters, spoken }))
+        Ok(Box::new(Utterance { world: Arc::clone(&self.0), samples: 0, voiced: 0, breaks }))
     }
 }
 
 #[async_trait]
 impl AsrStream for Utterance {
-    async fn push(&mut self, pcm: &[i16]) -> Result<(), ProviderError> {
-        self.samples += pcm.len();
+    async fn push(&mut self, sound: &[i16]) -> Result<(), ProviderError> {
+        self.samples += sound.len();
+        self.voiced += sound.chunks_exact(STEP).filter(|step| pcm::rms(step) > VOICE_RMS).count();
         if self.breaks && self.samples > 8_000 {
             lock(&self.world).failed("asr");
             return Err(failure(ProviderErrorKind::Unavailable));
@@ -250,11 +251,12 @@ impl AsrStream for Utterance {
     }
 
     async fn finish(self: Box<Self>) -> Result<Transcript, ProviderError> {
-        let (wait, fails) = {
+        let (wait, fails, utters) = {
             let mut world = lock(&self.world);
             let fails = world.dice.chance(10);
             let wait = if fails { world.wait_for_failure(30) } else { world.dice.ms(50, 800) };
-            (wait, fails)
+            // What is said after the end of the sound is not in it.
+            (wait, fails, world.utters)
         };
         let failing = fails.then(|| Failing::new(&self.world));
         tokio::time::sleep(wait).await;
@@ -264,13 +266,11 @@ impl AsrStream for Utterance {
             world.failed("asr");
             return Err(failure(ProviderErrorKind::Timeout));
         }
-        // Words that follow upon a noise are in the same utterance.
-        let utters = if world.spoken == self.spoken { self.utters } else { world.utters };
         if utters == Utters::Backchannel {
             return Ok(Transcript { text: BACKCHANNEL.into() });
         }
-        let noise = utters == Utters::Noise;
-        if noise || self.samples < SHORTEST_WORDS || world.dice.chance(20) {
+        let noise = utters == Utters::Noise || self.voiced < SHORTEST_WORDS;
+        if noise || world.dice.chance(20) {
             world.deaf += 1;
             return Ok(Transcript::default());
         }

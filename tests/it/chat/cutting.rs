@@ -23,6 +23,8 @@ const SOON: Duration = Duration::from_secs(40);
 pub(crate) const PAUSE: Duration = Duration::from_millis(40);
 /// From one cut of a slow turn to the next.
 const STEP: Duration = Duration::from_millis(50);
+/// From one client's message to the next one's: the store of a busy machine would be late for hundreds at once.
+const APART: Duration = Duration::from_millis(10);
 /// Behind the last moment that can be seen from outside, the turn is kept, told and answered.
 const BEHIND: [u64; 6] = [40, 42, 44, 48, 52, 60];
 
@@ -247,7 +249,8 @@ impl<'a> Servers<'a> {
             }
             after += STEP;
         }
-        let leaving = all.into_iter().map(|(session, after, stream)| async move {
+        let leaving = all.into_iter().zip(0..).map(|((session, after, stream), n)| async move {
+            tokio::time::sleep(APART * n).await;
             self.say_and_leave(&session, Some("k"), stream, tokio::time::sleep(after)).await;
             self.asked_again(session, "k", &format!("after {after:?}, stream {stream}")).await;
         });

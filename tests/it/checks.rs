@@ -40,7 +40,7 @@ async fn check_06_the_hello_says_what_is_really_sent() {
             _ => None,
         });
         let (at, audio) = hello.expect("a hello came");
-        assert!(at < Duration::from_secs(1), "the hello took {at:?}");
+        assert!(at < Duration::from_secs(8), "the hello took {at:?}");
         assert_eq!(u64::from(audio.frame_duration), packet_ms);
         assert_eq!(audio.sample_rate, if rate_hz == 0 { 24_000 } else { rate_hz });
         for (_, opus, _) in report.heard() {

@@ -34,12 +34,15 @@ use std::net::TcpListener;
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// Asks again and again until there is an answer, at most 5 s.
+/// Longest wait for what is sure to come, on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Asks again and again until there is an answer, at most [`PATIENCE`].
 pub async fn eventually<T, F>(what: &str, ask: impl FnMut() -> F) -> T
 where
     F: Future<Output = Option<T>>,
 {
-    eventually_within(Duration::from_secs(5), what, ask).await
+    eventually_within(PATIENCE, what, ask).await
 }
 
 /// The same within this time.

@@ -115,7 +115,7 @@ async fn strangers_and_wrong_tests_are_refused_and_one_runs_at_a_time() {
     let vendors = Vendors::start().await;
     let admin = Admin::start(&vendors, |config| {
         config.auth.required = hearken::config::AuthRequired::Auto;
-        config.llm.timeout_ms = 1_500;
+        config.llm.timeout_ms = 6_000;
     })
     .await;
     let (status, _) =

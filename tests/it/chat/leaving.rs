@@ -228,12 +228,12 @@ async fn other_requests_with_effects_run_to_their_end_too() {
     let table = Table::start().await;
     let session = table.session().await;
     table.vendors.llm.set(Behaviour::Slow);
-    let talking = session.say("a question that takes a while to be said back");
+    let talking = session.say("a question that takes a while to be said back, for it is a long one and each of its words is slow");
     let leaving = async {
         table.vendors.llm.until(|seen| seen.requests == 1).await;
         // It waits for the message that is being answered; its client does not.
         let request = table.request(Method::POST, &session.path("/snapshots"));
-        let left = request.timeout(Duration::from_millis(50)).send().await;
+        let left = request.timeout(Duration::from_secs(1)).send().await;
         assert!(left.is_err_and(|error| error.is_timeout()));
     };
     tokio::join!(talking, leaving);

@@ -31,15 +31,25 @@ const WARNED: &str = "\"level\":\"WARN\"";
 /// Longest time of a turn, from the first packet of the person to the end of the answer.
 const TURN_WITHIN: Duration = Duration::from_secs(8);
 
-/// Short deadlines, no further attempts after them, and no sentence from memory but the fixed
-/// phrases.
-fn impatient(config: &mut Config) {
+/// Short deadlines for the service that is hurt, with no further attempts after them, and no sentence
+/// from memory but the fixed phrases.
+fn impatient(config: &mut Config, port: &str) {
     let (asr, llm, tts) = (&mut config.asr, &mut config.llm, &mut config.tts);
-    (asr.connect_timeout_ms, asr.send_timeout_ms, asr.result_timeout_ms) = (800, 800, 800);
-    (llm.connect_timeout_ms, llm.first_token_timeout_ms, llm.idle_timeout_ms) = (800, 800, 800);
-    (tts.connect_timeout_ms, tts.first_audio_timeout_ms, tts.idle_timeout_ms) = (800, 800, 800);
-    (asr.retry_within_ms, llm.retry_within_ms, tts.retry_within_ms) = (500, 500, 500);
-    (llm.timeout_ms, tts.timeout_ms, tts.cache_bytes) = (3_000, 3_000, 0);
+    match port {
+        "asr" => {
+            (asr.connect_timeout_ms, asr.send_timeout_ms, asr.result_timeout_ms) = (800, 800, 800);
+            asr.retry_within_ms = 500;
+        }
+        "llm" => {
+            (llm.connect_timeout_ms, llm.first_token_timeout_ms) = (800, 800);
+            (llm.idle_timeout_ms, llm.timeout_ms, llm.retry_within_ms) = (800, 3_000, 500);
+        }
+        _ => {
+            (tts.connect_timeout_ms, tts.first_audio_timeout_ms) = (800, 800);
+            (tts.idle_timeout_ms, tts.timeout_ms, tts.retry_within_ms) = (800, 3_000, 500);
+        }
+    }
+    tts.cache_bytes = 0;
     config.hearing.silence = Duration::from_millis(250);
     config.speaking.start_guard = Duration::from_millis(100);
 }
@@ -82,7 +92,7 @@ async fn runs(adapter: Adapter) {
     let vendors = adapter.vendors().await;
     let proxy = FaultProxy::before(&adapter.stub(&vendors).url()).await;
     let tweak = |config: &mut Config| {
-        impatient(config);
+        impatient(config, adapter.port());
         adapter.point(config, proxy.url());
     };
     let server = TestServer::start(&vendors, tweak).await;
@@ -127,7 +137,7 @@ async fn runs_tls(adapter: Adapter) {
     let proxy = FaultProxy::before(&adapter.stub(&vendors).url()).await;
     let secure = proxy.url().replacen("ws://", "wss://", 1).replacen("http://", "https://", 1);
     let tweak = |config: &mut Config| {
-        impatient(config);
+        impatient(config, adapter.port());
         adapter.point(config, secure);
     };
     let server = TestServer::start(&vendors, tweak).await;

@@ -17,7 +17,7 @@ async fn is_named_later(adapter: Adapter) {
     let url = adapter.stub(&vendors).url().replacen("127.0.0.1", &name, 1);
     assert!(url.contains(&name), "{url}");
     let tweak = |config: &mut Config| {
-        impatient(config);
+        impatient(config, adapter.port());
         adapter.point(config, url);
     };
     let server = TestServer::start(&vendors, tweak).await;

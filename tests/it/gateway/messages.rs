@@ -80,7 +80,7 @@ async fn what_is_wrong_is_told_and_never_ends_the_connection() {
 async fn what_the_model_cannot_do_is_told_by_its_code() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |config| {
-        config.llm.timeout_ms = 300;
+        config.llm.timeout_ms = 2_000;
         config.llm.retry_within_ms = 100;
     })
     .await;

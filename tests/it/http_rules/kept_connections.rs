@@ -12,8 +12,8 @@ use crate::support::app::{TestServer, Vendors};
 
 const LIMIT: Duration = Duration::from_millis(300);
 
-async fn server(vendors: &Vendors) -> TestServer {
-    TestServer::start(vendors, |config| config.http.next_request = LIMIT).await
+async fn server(vendors: &Vendors, limit: Duration) -> TestServer {
+    TestServer::start(vendors, |config| config.http.next_request = limit).await
 }
 
 async fn connect(server: &TestServer) -> TcpStream {
@@ -40,7 +40,7 @@ async fn ask(socket: &mut TcpStream) {
 #[tokio::test]
 async fn a_later_request_that_does_not_come_to_its_end_is_closed() {
     let vendors = Vendors::start().await;
-    let server = server(&vendors).await;
+    let server = server(&vendors, LIMIT).await;
     let mut socket = connect(&server).await;
     ask(&mut socket).await;
     // The first byte ends the wait of actix-http for the next request.
@@ -51,10 +51,9 @@ async fn a_later_request_that_does_not_come_to_its_end_is_closed() {
     server.stop().await;
 }
 
-/// Sends a byte every so often, as long as the server reads; at most 200 of them. Returns how long it
-/// took until the connection was closed; `None` if it was not.
-async fn drip(socket: &mut TcpStream, head: &[u8]) -> Option<Duration> {
-    let begun = Instant::now();
+/// Sends a byte every so often, as long as the server reads; at most 200 of them. Returns how long after
+/// `begun` the connection was closed; `None` if it was not.
+async fn drip(socket: &mut TcpStream, head: &[u8], begun: Instant) -> Option<Duration> {
     for byte in head.iter().chain(std::iter::repeat(&b'x')).take(200) {
         if socket.write_all(&[*byte]).await.is_err() {
             return Some(begun.elapsed());
@@ -74,11 +73,12 @@ async fn drip(socket: &mut TcpStream, head: &[u8]) -> Option<Duration> {
 #[tokio::test]
 async fn a_later_request_that_comes_byte_by_byte_is_closed_in_time() {
     let vendors = Vendors::start().await;
-    let server = server(&vendors).await;
+    let server = server(&vendors, LIMIT).await;
     for head in [&b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nx-drip: "[..], b"G", b"\r\n\r\n"] {
         let mut socket = connect(&server).await;
+        let begun = Instant::now();
         ask(&mut socket).await;
-        let closed = drip(&mut socket, head).await;
+        let closed = drip(&mut socket, head, begun).await;
         let closed = closed.expect("no byte of a request restarts the time for it");
         assert!(closed >= LIMIT / 2, "closed after {closed:?}");
     }
@@ -88,12 +88,13 @@ async fn a_later_request_that_comes_byte_by_byte_is_closed_in_time() {
 #[tokio::test]
 async fn a_connection_in_use_stays_and_a_socket_too() {
     let vendors = Vendors::start().await;
-    let server = server(&vendors).await;
+    let limit = Duration::from_secs(2);
+    let server = server(&vendors, limit).await;
     let mut socket = connect(&server).await;
     let mut client = connect_async(server.http_url("/").replace("http", "ws")).await.unwrap().0;
     client.next().await.unwrap().unwrap();
     let begun = Instant::now();
-    while begun.elapsed() < 4 * LIMIT {
+    while begun.elapsed() < 2 * limit {
         ask(&mut socket).await;
     }
     client.send(Message::text(r#"{"type": "ping"}"#)).await.unwrap();

@@ -23,9 +23,9 @@ const FAILURES: [Behaviour; 5] = [Refuse, ResetMidStream, Silent, Garbage, HttpS
 
 /// Short deadlines, no second attempts, and no sentence from memory but the fixed phrases.
 fn impatient(config: &mut Config, behaviour: Behaviour) {
-    (config.asr.result_timeout_ms, config.asr.retry_within_ms) = (500, 0);
-    (config.llm.first_token_timeout_ms, config.llm.retry_within_ms) = (500, 0);
-    (config.tts.first_audio_timeout_ms, config.tts.retry_within_ms) = (500, 0);
+    (config.asr.result_timeout_ms, config.asr.retry_within_ms) = (2_000, 0);
+    (config.llm.first_token_timeout_ms, config.llm.retry_within_ms) = (2_000, 0);
+    (config.tts.first_audio_timeout_ms, config.tts.retry_within_ms) = (2_000, 0);
     config.tts.cache_bytes = 0;
     // These fail a connection at its beginning, so there must be one.
     if matches!(behaviour, Refuse | HttpStatus(..)) {

@@ -76,7 +76,7 @@ async fn a_connection_that_never_says_hello_is_closed_with_1008() {
     let begun = Instant::now();
     assert_eq!(close_code(&mut mute).await, Some(1008));
     assert!(begun.elapsed() >= Duration::from_millis(900), "{:?}", begun.elapsed());
-    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(9), "{:?}", begun.elapsed());
     json_of(&mut greeted, "hello").await;
     greeted.send(Message::text(HELLO)).await.unwrap();
     json_of(&mut greeted, "hello").await;
@@ -190,7 +190,7 @@ async fn a_device_waits_for_the_call_of_a_text_client_where_one_is_allowed_at_on
     );
     let server = TestServer::start(&vendors, |config| {
         config.llm.max_calls = 1;
-        (config.llm.first_token_timeout_ms, config.llm.retry_within_ms) = (1_000, 0);
+        (config.llm.first_token_timeout_ms, config.llm.retry_within_ms) = (3_000, 0);
     })
     .await;
     vendors.tts.until(|seen| seen.requests >= PHRASES).await;

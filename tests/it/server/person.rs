@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hearken_proto::device::{AudioParams, ListenMode};
-use hearken_virtual_device::firmware::{Event, Fact, Firmware};
+use hearken_virtual_device::firmware::{Event, Fact, Firmware, Loss};
 use hearken_virtual_device::profile::Profile;
 use hearken_virtual_device::report::{Entry, Observation, Report};
 use hearken_virtual_device::socket::{Device, Endpoint, SocketError};
@@ -172,7 +172,11 @@ impl Person {
                     }
                 }
                 Fact::PacketReceived => answer.packets += 1,
-                Fact::PacketPlayed { .. } => answer.played += 1,
+                // A busy machine reads `tts start` together with the packets after it. That the server
+                // waits long enough between them is tested in virtual time.
+                Fact::PacketPlayed { .. } | Fact::PacketLost(Loss::ClearedAtStart) => {
+                    answer.played += 1;
+                }
                 Fact::PacketLost(loss) => {
                     panic!("a packet was lost: {loss:?}: {:?}", self.report().entries())
                 }

@@ -25,8 +25,8 @@ type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 /// What a tool client answers to a message.
 type Answers = Arc<dyn Fn(&Value) -> Vec<String> + Send + Sync>;
 
-/// A tool client that answers as a server of this name with the tools `say`, `wait`, `fail`,
-/// `odd` and `forecast`; gone when dropped.
+/// A tool client that answers as a server of this name with the tools `say`, `wait`, `never`,
+/// `fail`, `odd` and `forecast`; gone when dropped.
 pub(super) struct ToolClient {
     task: JoinHandle<()>,
     /// Told when `wait` is called.
@@ -67,6 +67,9 @@ async fn answer_all(mut socket: Socket, answers: Answers, waiting: Arc<Notify>) 
             waiting.notify_one();
             tokio::time::sleep(Duration::from_millis(400)).await;
         }
+        if asked["params"]["name"] == "never" {
+            continue;
+        }
         for answer in answers(&asked) {
             // As bridges send it: a line.
             let line = Message::text(format!("{answer}\n"));
@@ -97,7 +100,7 @@ pub(super) fn answers(asked: &Value, name: &str) -> Vec<String> {
         }
         // An empty cursor ends the list, as some clients mean it.
         "tools/list" => {
-            let mut tools = ["say", "wait", "fail", "odd"].map(tool).to_vec();
+            let mut tools = ["say", "wait", "never", "fail", "odd"].map(tool).to_vec();
             let city = json!({"type": "object", "properties": {"city": {"type": "string"}}});
             tools.push(json!({"name": "forecast", "inputSchema": city}));
             result(json!({"nextCursor": "", "tools": tools}))
@@ -186,7 +189,7 @@ async fn a_call_has_an_end_whatever_a_tool_client_answers() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |config| {
         known(config);
-        config.tools.endpoint_timeout = Duration::from_millis(300);
+        config.tools.endpoint_timeout = Duration::from_secs(2);
     })
     .await;
     let client = ToolClient::dial(&server, "calc").await;
@@ -195,7 +198,7 @@ async fn a_call_has_an_end_whatever_a_tool_client_answers() {
     for (tool, status, says) in [
         ("fail", 503, "no such luck"),
         ("odd", 503, "cannot be read"),
-        ("wait", 503, "did not answer within 0 s"),
+        ("never", 503, "did not answer within 2 s"),
         ("none", 404, "there is no tool `none`"),
     ] {
         let (answered, told) = call(tool).await;

@@ -20,7 +20,7 @@ fn settings(url: String) -> AsrSettings {
         url,
         connect_timeout_ms: 1_000,
         send_timeout_ms: 1_000,
-        result_timeout_ms: 400,
+        result_timeout_ms: 1_500,
         retry_within_ms: 0,
         ..AsrSettings::default()
     }

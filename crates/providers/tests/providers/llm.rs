@@ -20,7 +20,7 @@ fn settings(base_url: String) -> LlmSettings {
     LlmSettings {
         base_url,
         connect_timeout_ms: 1_000,
-        first_token_timeout_ms: 400,
+        first_token_timeout_ms: 1_500,
         idle_timeout_ms: 1_000,
         retry_within_ms: 0,
         ..LlmSettings::default()

@@ -20,7 +20,7 @@ fn settings(first: String, second: String) -> LlmSettings {
     LlmSettings {
         base_url: first,
         connect_timeout_ms: 1_000,
-        first_token_timeout_ms: 400,
+        first_token_timeout_ms: 1_500,
         retry_within_ms: 0,
         price_per_million_input: 2e6,
         fallback: fallback.fallback,
@@ -89,10 +89,10 @@ async fn what_the_first_does_not_serve_the_next_answers() {
     }
     // One that hangs leaves the next half of the time.
     first.set(Behaviour::Silent);
-    let settings = LlmSettings { timeout_ms: 2_000, first_token_timeout_ms: 60_000, ..settings };
+    let settings = LlmSettings { timeout_ms: 6_000, first_token_timeout_ms: 60_000, ..settings };
     let began = Instant::now();
     assert_eq!(ask(&*hearken_providers::llm(&settings).unwrap()).await.unwrap(), "two");
-    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
 }
 
 #[tokio::test]

@@ -48,5 +48,5 @@ fn check_failure<T: std::fmt::Debug>(
     let error = outcome.expect_err(&format!("{behaviour:?} must fail"));
     assert_eq!(error.kind, kind, "{behaviour:?}: {error}");
     assert_eq!(error.retry_after, retry_after_s.map(Duration::from_secs), "{behaviour:?}");
-    assert!(began.elapsed() < Duration::from_secs(2), "{behaviour:?}: {:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(10), "{behaviour:?}: {:?}", began.elapsed());
 }

@@ -13,8 +13,8 @@ use tokio::net::{TcpListener, TcpStream};
 fn tts(stub: &Stub, pool: PoolSettings) -> Arc<dyn Tts> {
     let settings = TtsSettings {
         url: stub.url(),
-        connect_timeout_ms: 300,
-        first_audio_timeout_ms: 300,
+        connect_timeout_ms: 1_500,
+        first_audio_timeout_ms: 1_500,
         retry_within_ms: 0,
         cache_bytes: 0,
         pool,

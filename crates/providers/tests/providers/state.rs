@@ -25,9 +25,8 @@ const HASTY: RetryPolicy = RetryPolicy {
     ..RetryPolicy::patient()
 };
 
-/// A client that soon finds an answer late.
 fn client(url: &str) -> HttpStateServer {
-    client_with(url, 300)
+    client_with(url, 10_000)
 }
 
 fn client_with(url: &str, timeout_ms: u64) -> HttpStateServer {
@@ -316,7 +315,7 @@ async fn all_attempts_together_have_one_deadline() {
     let late = StateError::Timeout(Duration::from_millis(300));
     let good = || says(200, json!({ "tools": [] }));
     let stub = Stub::start([Silent, Silent, Silent, Silent, Silent, Silent, good()]).await;
-    let client = client(&stub.url);
+    let client = client_with(&stub.url, 300);
     assert!(client.timeout() < Duration::from_millis(400), "{:?}", client.timeout());
     let (me, began) = (session(), Instant::now());
     assert_eq!(client.tools().await, Err(late.clone()));

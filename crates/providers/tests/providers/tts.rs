@@ -15,7 +15,7 @@ fn settings(url: String) -> TtsSettings {
     TtsSettings {
         url,
         connect_timeout_ms: 1_000,
-        first_audio_timeout_ms: 400,
+        first_audio_timeout_ms: 1_500,
         idle_timeout_ms: 1_000,
         retry_within_ms: 0,
         cache_bytes: 0,

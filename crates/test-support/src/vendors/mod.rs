@@ -185,10 +185,10 @@ impl Stub {
         self.shared.note(|seen| seen.texts.clear());
     }
 
-    /// Waits until what it has seen satisfies `wanted`, at most 5 s; then panics with what it saw.
+    /// Waits until what it has seen satisfies `wanted`, at most [`PATIENCE`](crate::PATIENCE); then panics with what it saw.
     pub async fn until(&self, wanted: impl FnMut(&Seen) -> bool) -> Seen {
         let mut seen = self.shared.seen.subscribe();
-        let found = tokio::time::timeout(Duration::from_secs(5), seen.wait_for(wanted)).await;
+        let found = tokio::time::timeout(crate::PATIENCE, seen.wait_for(wanted)).await;
         match found {
             Ok(seen) => seen.expect("the stub holds the sender").clone(),
             Err(_) => panic!("never seen; so far: {:?}", self.seen()),

@@ -147,9 +147,9 @@ pub struct NothingRecognised {
 }
 
 /// Utterance that was recognised while the reply to another one is live, and may end it. SessionActor -> DeviceActor,
-/// control. If the reply is to end, its turn comes back as a [`StartTurn`].
+/// control. Answers whether its turn is to begin, because the reply ends.
 #[derive(Debug, Clone, Message)]
-#[rtype(result = "()")]
+#[rtype(result = "bool")]
 pub struct Interrupted {
     /// Turn of the utterance.
     pub turn: Turn,
@@ -157,8 +157,7 @@ pub struct Interrupted {
     pub input: TurnInput,
 }
 
-/// Start of a turn that did not come from speech, or whose utterance has interrupted another. DeviceActor -> SessionActor,
-/// control.
+/// Start of a turn that did not come from speech. DeviceActor -> SessionActor, control.
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "()")]
 pub struct StartTurn {

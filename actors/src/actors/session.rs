@@ -167,6 +167,24 @@ impl SessionActor {
         }
     }
 
+    /// Reports whether a reply is prepared or spoken, so that an utterance interrupts it.
+    fn replies(&self) -> bool {
+        self.running.as_ref().is_some_and(|running| running.turn.is_live())
+    }
+
+    /// Begins a turn whose utterance interrupts the reply, if the device ends the reply for it. What was understood of
+    /// the utterance after it waits for that: it may have to be answered together with this one.
+    fn interrupt(&self, turn: Turn, input: TurnInput, ctx: &mut Context<Self>) {
+        let told = Interrupted { turn: turn.clone(), input: input.clone() };
+        let asked = self.outputs.interrupted.send(told).into_actor(self);
+        ctx.wait(asked.map(|ends, act, ctx| {
+            // An error means that the device is gone.
+            if ends.unwrap_or(false) {
+                act.begin(StartTurn { turn, input }, ctx);
+            }
+        }));
+    }
+
     /// Begins the work on a turn, and its speech.
     fn run(&mut self, turn: Turn, input: TurnInput, ctx: &mut Context<Self>) -> SpawnHandle {
         turn.trace().begin(Stage::Prompt);
@@ -339,7 +357,7 @@ fn words_of(input: &TurnInput) -> Option<String> {
     }
 }
 
-/// Returns the words of the transcript, or `None` if it has no letter and no digit: that is how
+/// Returns the words of a transcript, or `None` if it has no letter and no digit: that is how
 /// recognisers transcribe noise.
 fn spoken_words(transcript: &Transcript) -> Option<String> {
     let text = transcript.text.trim();
@@ -372,9 +390,9 @@ impl Handler<UtteranceRecognised> for SessionActor {
         }
         self.note_speaker(&turn, ctx);
         turn.trace().begin(Stage::Admission);
-        let interrupts = self.running.as_ref().is_some_and(|running| running.turn.is_live());
+        let interrupts = self.replies();
         let input = match outcome {
-            Ok(transcript) => match spoken_words(&transcript) {
+            Ok(transcript) => match self.words(&turn, &transcript) {
                 Some(words) => TurnInput::Words(words),
                 None => {
                     let Some(words) = self.unanswered() else {
@@ -396,11 +414,8 @@ impl Handler<UtteranceRecognised> for SessionActor {
                 TurnInput::Unrecognised
             }
         };
-        if matches!(input, TurnInput::Words(_)) && self.ignores(&turn) {
-            return self.outputs.nothing_heard.do_send(NothingRecognised { turn: turn.id });
-        }
         if interrupts {
-            return self.outputs.interrupted.do_send(Interrupted { turn, input });
+            return self.interrupt(turn, input, ctx);
         }
         self.begin(StartTurn { turn, input }, ctx);
     }

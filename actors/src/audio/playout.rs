@@ -150,7 +150,9 @@ impl Playout {
 
     /// Returns the part that has been played by `now`.
     pub fn heard(&self, now: Duration) -> PlayedBack {
-        let spans = &self.sentences[..self.counted.unwrap_or(self.sentences.len())];
+        // Some of those that count may be about to be sent again.
+        let counted = self.counted.map_or(self.sentences.len(), |n| n.min(self.sentences.len()));
+        let spans = &self.sentences[..counted];
         let whole = spans.iter().take_while(|s| s.complete && s.end <= now).count();
         let broken = spans[..whole].iter().enumerate().filter(|(_, s)| s.broken);
         let broken = broken.map(|(i, span)| (i, span.length())).collect();
@@ -258,6 +260,25 @@ mod tests {
         assert!(!playout.sent(Duration::ZERO));
         assert!(playout.sent(500 * MS));
         assert_eq!(playout.heard(530 * MS).partial, 90 * MS);
+    }
+
+    #[test]
+    fn a_reply_that_was_given_up_may_be_sent_again() {
+        let mut playout = Playout::new(PACKET, 3);
+        for _ in 0..3 {
+            playout.sentence_started(Duration::ZERO);
+        }
+        send(&mut playout, Duration::ZERO, 3);
+        playout.sentence_complete();
+        playout.given_up();
+        playout.rewind(0, 30 * MS);
+        assert_eq!(playout.heard(30 * MS), PlayedBack::default());
+        for _ in 0..4 {
+            playout.sentence_started(500 * MS);
+            send(&mut playout, 500 * MS, 3);
+            playout.sentence_complete();
+        }
+        assert_eq!(playout.heard(9_000 * MS).whole, 3, "the apology is no part of it");
     }
 
     proptest! {

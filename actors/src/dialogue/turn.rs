@@ -213,6 +213,14 @@ impl Turn {
         permit.is_some()
     }
 
+    /// Takes the permit of another turn, if it has one: nobody else can have it in between.
+    pub(crate) fn take_permit(&self, of: &Self) {
+        let permit = of.permit.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if permit.is_some() {
+            *self.permit.lock().unwrap_or_else(PoisonError::into_inner) = permit;
+        }
+    }
+
     /// Returns the permit, if there is one, for others to use.
     pub(crate) fn release_permit(&self) {
         drop(self.permit.lock().unwrap_or_else(PoisonError::into_inner).take());

@@ -13,6 +13,7 @@ mod machine;
 mod numbers;
 mod orders;
 mod pauses;
+mod pauses_in_a_row;
 mod speakers;
 mod speculation;
 mod text_after;

@@ -15,10 +15,11 @@ use crate::{
     abort, audio_times, listening, listening_with, ms, next_turn_works, prompts, shown, speak,
 };
 
-const STORY: [&str; 3] = ["One is here. ", "Two and three and four and five and six. ", "Four."];
+pub(crate) const STORY: [&str; 3] =
+    ["One is here. ", "Two and three and four and five and six. ", "Four."];
 
 /// A device in realtime mode that is told this, each sentence 2.4 s long, until it plays the second.
-async fn playing(settings: PipelineSettings, story: &[&'static str]) -> TestPipeline {
+pub(crate) async fn playing(settings: PipelineSettings, story: &[&'static str]) -> TestPipeline {
     let mut ring = listening_with(settings, "realtime").await;
     ring.script.thinks(LlmAct::Write(story.to_vec(), ms(5)));
     for _ in story {
@@ -33,7 +34,7 @@ async fn playing(settings: PipelineSettings, story: &[&'static str]) -> TestPipe
 }
 
 /// The person says this in half a second, and is silent.
-async fn says(ring: &mut TestPipeline, act: AsrAct) -> Duration {
+pub(crate) async fn says(ring: &mut TestPipeline, act: AsrAct) -> Duration {
     ring.script.hears(act);
     let voiced = ring.now();
     ring.stream(sound::voice(480)).await;
@@ -42,7 +43,7 @@ async fn says(ring: &mut TestPipeline, act: AsrAct) -> Duration {
     voiced
 }
 
-const fn words(text: &'static str) -> AsrAct {
+pub(crate) const fn words(text: &'static str) -> AsrAct {
     AsrAct::Text(text, ms(30))
 }
 
@@ -53,7 +54,7 @@ fn silence_after(ring: &TestPipeline, after: Duration) -> Duration {
 }
 
 /// Waits until this was told so often.
-async fn told(ring: &mut TestPipeline, name: &str, times: usize) {
+pub(crate) async fn told(ring: &mut TestPipeline, name: &str, times: usize) {
     while ring.log.iter().filter(|down| down.what.name() == name).count() < times {
         ring.until(name).await;
     }

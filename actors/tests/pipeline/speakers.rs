@@ -255,3 +255,32 @@ async fn a_short_word_is_no_voice_and_a_name_that_is_taken_is_refused() {
     home.ring.until("tts/stop").await;
     assert_eq!(home.voices.asked.lock().unwrap().len(), asked);
 }
+
+#[actix::test]
+async fn a_question_is_answered_though_a_voice_that_is_ignored_follows_it() {
+    let settings = SpeakerSettings { ignore_others: true, ..SpeakerSettings::default() };
+    for (first, second) in [(ANNA, BEN), (BEN, ANNA)] {
+        let mut home = Home::with_anna(settings.clone(), "realtime").await;
+        home.says(ANNA, "Good day.").await;
+        start(&home.ring, "realtime");
+        let words = |voice| if voice == ANNA { "What time is it?" } else { "Pass me the salt." };
+        for (voice, takes) in [(first, 900), (second, 30)] {
+            home.voices.hears(voice);
+            home.ring.script.hears(AsrAct::Text(words(voice), ms(takes)));
+            home.ring.script.thinks(LlmAct::Write(vec!["Noon."], ms(3_000)));
+            home.ring.stream(sound::voice(2_000)).await;
+            home.ring.stream(sound::silence(900)).await;
+        }
+        home.ring.until("tts/stop").await;
+        assert_eq!(
+            prompts(&home.ring).last().unwrap(),
+            "[Anna] What time is it?",
+            "{first:?} first"
+        );
+        let told = home.ring.log.iter().filter(|down| down.what.name() == "stt");
+        let told: Vec<_> = told.map(|down| down.what.text()).collect();
+        assert_eq!(told, ["Good day.", "What time is it?"], "{first:?} first");
+        next_turn_works(&mut home.ring).await;
+        home.ring.hang_up().await;
+    }
+}

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::DeviceActor;
 use super::state::{Interruption, LiveTurn};
-use crate::actors::messages::{Interrupted, PlaybackStep, StartTurn};
+use crate::actors::messages::{Interrupted, PlaybackStep};
 use crate::dialogue::{Turn, TurnInput};
 use crate::interruption::{LAST_WORDS, Meaning};
 use crate::metrics::actor_metrics;
@@ -36,11 +36,10 @@ impl DeviceActor {
             tracing::debug!(turn = %live.turn.id, trace = live.turn.trace().log_id(), "paused the reply");
             live.turn.trace().moment(Moment::Interrupted);
             live.turn.pause_playback();
-            // Who ends the reply needs its place.
-            live.turn.release_permit();
         }
-        // So does the last of the utterances: it is the one that is answered, with the words of those before it.
-        live.interruptions.iter().for_each(|before| before.turn.release_permit());
+        // Who ends the reply needs its place: the last of the utterances is the one that is answered, with the words of
+        // those before it.
+        turn.take_permit(live.interruptions.last().map_or(&live.turn, |before| &before.turn));
         live.interruptions.push(Interruption { turn, heard_at: None, late: false });
         None
     }
@@ -176,9 +175,13 @@ impl LiveTurn {
 }
 
 impl Handler<Interrupted> for DeviceActor {
-    type Result = ();
+    type Result = bool;
 
-    fn handle(&mut self, Interrupted { turn, input }: Interrupted, ctx: &mut Self::Context) {
+    fn handle(
+        &mut self,
+        Interrupted { turn, input }: Interrupted,
+        ctx: &mut Self::Context,
+    ) -> bool {
         let _in = self.span.clone().entered();
         let interrupts = self.interruption(turn.id).is_some();
         let answered = if interrupts {
@@ -188,9 +191,7 @@ impl Handler<Interrupted> for DeviceActor {
             let is_live = self.live.as_ref().is_some_and(|live| live.turn.id == turn.id);
             is_live || turn.is_continued()
         };
-        if let Some(links) = self.links.as_ref().filter(|_| answered) {
-            links.start_turn.do_send(StartTurn { turn, input });
-        }
         self.count();
+        answered
     }
 }

@@ -85,6 +85,7 @@ impl DeviceActor {
         match self.live.take_if(|l| l.heard() == HeardPart::default()) {
             Some(mut live) => {
                 live.turn.mark_continued();
+                live.interruptions.iter().for_each(|interruption| interruption.turn.cut());
                 if let Some(message) = live.message.take() {
                     self.state.to_say.push_front(message);
                 }

@@ -112,7 +112,9 @@ impl DeviceActor {
     }
 
     fn listen_start(&mut self, mode: ListenMode, ctx: &mut Ctx) {
-        self.state.mode = Some(mode);
+        let realtime = mode == ListenMode::Realtime;
+        let was_realtime = self.state.mode.replace(mode) == Some(ListenMode::Realtime);
+        let spoken_over = self.live.as_ref().is_some_and(|live| live.speaking);
         self.state.microphone_open = true;
         self.state.last_voice = Instant::now();
         if self.say_notice(mode == ListenMode::Manual) {
@@ -122,12 +124,15 @@ impl DeviceActor {
             self.cut(ctx);
         }
         // In the other modes its microphone is closed while we speak.
-        let guarded = mode == ListenMode::Realtime && self.rules.guards_echo;
+        let guarded = realtime && self.rules.guards_echo;
         if guarded && self.state.sent.is_none() {
             let sent = self.state.sent.insert(SentPackets::default()).clone();
             self.order(UplinkItem::GuardEcho(sent), ctx);
         }
         self.order(UplinkItem::ListenStart(mode), ctx);
+        if spoken_over && realtime != was_realtime {
+            self.order(UplinkItem::Speaking(realtime), ctx);
+        }
     }
 
     fn detect(&mut self, text: String, ctx: &mut Ctx) {

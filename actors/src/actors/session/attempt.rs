@@ -29,13 +29,21 @@ impl SessionActor {
         let busy = self.running.is_some() || self.next.is_some() || self.toolbox.holds_call();
         let dear = self.llm.price_per_million() > self.rules.max_price_per_million;
         if busy || dear || !of.is_live() {
-            return of.release_permit();
+            return self.return_permit(of);
         }
         tracing::debug!(turn = %of.id, trace = of.trace().log_id(), "attempts an answer");
         let turn = of.attempt();
         let person = self.person(of).map(|person| person.id.clone());
         let work = self.run(turn.clone(), TurnInput::Words(words.clone()), ctx);
         self.attempt = Some(Attempt { turn, words, person, record: None, work });
+    }
+
+    /// Returns the permit for an attempt that is not made. An utterance that interrupts a reply keeps it: it is the
+    /// reply's.
+    fn return_permit(&self, of: &Turn) {
+        if !self.replies() {
+            of.release_permit();
+        }
     }
 
     /// Drops the attempt, as if it had not been made.
@@ -87,7 +95,7 @@ impl Handler<Hypothesis> for SessionActor {
         self.withdraw(ctx);
         match transcript.as_ref().and_then(spoken_words) {
             Some(words) => self.attempt(&turn, words, ctx),
-            None => turn.release_permit(),
+            None => self.return_permit(&turn),
         }
     }
 }

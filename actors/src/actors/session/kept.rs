@@ -5,7 +5,6 @@ use hearken_proto::ids::TurnId;
 
 use super::SessionActor;
 use crate::actors::messages::{RecognitionFailure, StartTurn, Transcribed};
-use crate::actors::session::spoken_words;
 use crate::dialogue::memory::join;
 use crate::dialogue::{Turn, TurnInput};
 use crate::ports::Transcript;
@@ -37,7 +36,7 @@ impl SessionActor {
     ) {
         match outcome {
             Ok(transcript) => {
-                let Some(text) = spoken_words(&transcript) else { return };
+                let Some(text) = self.words(&turn, &transcript) else { return };
                 self.keep_recognised(turn, text);
             }
             Err(RecognitionFailure::Busy) => {}

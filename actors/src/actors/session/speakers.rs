@@ -6,11 +6,11 @@ use std::sync::Arc;
 use actix::fut::WrapFuture as _;
 use actix::{AsyncContext as _, Context};
 
-use super::SessionActor;
+use super::{SessionActor, spoken_words};
 use crate::audio::playout::PlayedBack;
 use crate::dialogue::Turn;
 use crate::dialogue::turn::TurnRecord;
-use crate::ports::{Person, Role};
+use crate::ports::{Person, Role, Transcript};
 use crate::speaker_tracker::attributed;
 
 impl SessionActor {
@@ -22,6 +22,11 @@ impl SessionActor {
     /// Reports whether the words of a turn are to be ignored: somebody else is spoken to.
     pub(super) fn ignores(&self, turn: &Turn) -> bool {
         self.dialogue.speakers().is_some_and(|speakers| speakers.ignores(&turn.speaker()))
+    }
+
+    /// Returns the words of a transcript, if there are any and they are not to be ignored.
+    pub(super) fn words(&self, turn: &Turn, transcript: &Transcript) -> Option<String> {
+        spoken_words(transcript).filter(|_| !self.ignores(turn))
     }
 
     /// Notes who has spoken, and stores a person whose voice was learned with that.

@@ -261,7 +261,7 @@ impl People {
     /// The name is taken or no name, or there is no such person.
     pub async fn rename(&self, id: &PersonId, name: &str) -> Result<Arc<Person>, PeopleError> {
         let name = name_of(name)?;
-        done(self.0.store.rename_person(id, &name).await)?;
+        self.done(id, self.0.store.rename_person(id, &name).await)?;
         self.changed(id, |person| person.name = name).ok_or(PeopleError::Unknown)
     }
 
@@ -274,7 +274,7 @@ impl People {
         id: &PersonId,
         role_id: &str,
     ) -> Result<Arc<Person>, PeopleError> {
-        done(self.0.store.set_person_role(id, role_id).await)?;
+        self.done(id, self.0.store.set_person_role(id, role_id).await)?;
         let give = |person: &mut Person| role_id.clone_into(&mut person.role_id);
         self.changed(id, give).ok_or(PeopleError::Unknown)
     }
@@ -284,7 +284,7 @@ impl People {
     /// # Errors
     /// There is no such person, or the store failed.
     pub async fn learn_more(&self, id: &PersonId, voice: &Voice) -> Result<(), PeopleError> {
-        done(self.0.store.add_voice(id, voice).await)?;
+        self.done(id, self.0.store.add_voice(id, voice).await)?;
         self.changed(id, |person| {
             person.voices.push(voice.to_vec());
             keep_last(&mut person.voices, crate::ports::persons::MOST_VOICES);
@@ -302,7 +302,7 @@ impl People {
             return Err(PeopleError::Fact);
         }
         let memory = PersonMemory::Fact(fact.to_owned());
-        done(self.0.store.remember(id, &memory).await)?;
+        self.done(id, self.0.store.remember(id, &memory).await)?;
         self.changed(id, |person| {
             person.facts.push(fact.to_owned());
             keep_last(&mut person.facts, crate::ports::persons::MOST_FACTS);
@@ -322,7 +322,7 @@ impl People {
     ) -> Result<(), PeopleError> {
         let short = |text: &str| text.chars().take(MOST_EXCHANGE_CHARS).collect();
         let exchange = crate::ports::Exchange { said: short(said), answered: short(answered) };
-        done(self.0.store.remember(id, &PersonMemory::Exchange(exchange.clone())).await)?;
+        self.done(id, self.0.store.remember(id, &PersonMemory::Exchange(exchange.clone())).await)?;
         self.changed(id, |person| {
             person.exchanges.push(exchange);
             keep_last(&mut person.exchanges, crate::ports::persons::MOST_EXCHANGES);
@@ -336,6 +336,9 @@ impl People {
     /// There is no such person, or the store failed.
     pub async fn forget_memories(&self, id: &PersonId) -> Result<(), PeopleError> {
         let was_there = self.0.store.forget_memories(id).await.map_err(PeopleError::Store)?;
+        if !was_there {
+            self.drop_known(id);
+        }
         self.changed(id, |person| {
             person.facts.clear();
             person.exchanges.clear();
@@ -349,8 +352,25 @@ impl People {
     /// There is no such person, or the store failed.
     pub async fn delete(&self, id: &PersonId) -> Result<(), PeopleError> {
         let was_there = self.0.store.delete_person(id).await.map_err(PeopleError::Store)?;
-        self.known().retain(|person| person.id != *id);
+        self.drop_known(id);
         was_there.then_some(()).ok_or(PeopleError::Unknown)
+    }
+
+    /// Takes the store's outcome of a change. Who is deleted there, by another instance, is not known here any more.
+    fn done(
+        &self,
+        id: &PersonId,
+        outcome: Result<PersonOutcome, BoxError>,
+    ) -> Result<(), PeopleError> {
+        let outcome = done(outcome);
+        if matches!(outcome, Err(PeopleError::Unknown)) {
+            self.drop_known(id);
+        }
+        outcome
+    }
+
+    fn drop_known(&self, id: &PersonId) {
+        self.known().retain(|person| person.id != *id);
     }
 
     /// Changes what is known of a person here.

@@ -26,6 +26,8 @@ struct Now {
     voice: Option<Voice>,
     /// Person who said them, if they are known.
     person: Option<PersonId>,
+    /// Whether one could be told by the last words.
+    told: bool,
     ignores_others: bool,
     enrolment: Option<Enrolment>,
     /// Why the last enrolment failed, and whether the next words have come since: the model is told with them.
@@ -71,10 +73,12 @@ impl SpeakerTracker {
         tokio::time::timeout(DEADLINE, self.people.identify(speech)).await.unwrap_or_default()
     }
 
-    /// Reports whether words of this speaker are to be ignored: those of another than the person who is spoken to.
+    /// Reports whether words of this speaker are to be ignored: those of another than the person who is spoken to, as
+    /// long as that person is known.
     pub fn ignores(&self, speaker: &Speaker) -> bool {
         let now = self.now();
-        now.ignores_others && now.person.as_ref().is_some_and(|id| speaker.is_other_than(id))
+        let others = now.person.as_ref().filter(|id| speaker.is_other_than(id));
+        now.ignores_others && others.is_some_and(|id| self.people.get(id).is_some())
     }
 
     /// Ignores others than the person who is spoken to, or no longer does.
@@ -86,6 +90,7 @@ impl SpeakerTracker {
     pub fn heard(&self, speaker: &Speaker) -> Option<Enrolment> {
         let mut now = self.now();
         now.failed = now.failed.take().filter(|(_, told)| !told).map(|(why, _)| (why, true));
+        now.told = speaker.voice.is_some();
         let voice = speaker.voice.as_ref()?;
         now.voice = Some(Arc::clone(voice));
         now.person = speaker.person.as_ref().map(|person| person.id.clone());
@@ -94,6 +99,12 @@ impl SpeakerTracker {
             enrolment.voices.push(Arc::clone(voice));
         }
         now.enrolment.take_if(|enrolment| enrolment.voices.len() >= SENTENCES)
+    }
+
+    /// Reports whether the model is told of a voice that is being learned, which changes with each sentence.
+    pub fn learns(&self) -> bool {
+        let now = self.now();
+        now.enrolment.is_some() || now.failed.is_some()
     }
 
     /// Stores a person whose voice was learned.
@@ -124,7 +135,8 @@ impl SpeakerTracker {
     pub async fn learn(&self, name: &str) -> Result<usize, PeopleError> {
         let (voice, known) = {
             let now = self.now();
-            (now.voice.clone().ok_or(PeopleError::TooShort(1))?, now.person.clone())
+            let voice = now.voice.clone().filter(|_| now.told);
+            (voice.ok_or(PeopleError::TooShort(1))?, now.person.clone())
         };
         if let Some(id) = known {
             self.people.rename(&id, name).await?;
@@ -148,8 +160,11 @@ impl SpeakerTracker {
     /// Deletes the person who has spoken last, with all that is known of them.
     ///
     /// # Errors
-    /// Nobody who is known has spoken, or the store failed.
+    /// Nobody who is known has spoken, too little was said to tell a voice by, or the store failed.
     pub async fn forget_person(&self) -> Result<(), PeopleError> {
+        if !self.now().told {
+            return Err(PeopleError::TooShort(1));
+        }
         let id = self.person_id().ok_or(PeopleError::Unknown)?;
         self.people.delete(&id).await?;
         let mut now = self.now();
@@ -198,6 +213,8 @@ impl SpeakerTracker {
         }
         let mut now = self.now();
         let before = now.before.entry(id.clone()).or_insert_with(|| exchanges.clone());
+        // They may have been forgotten meanwhile.
+        before.retain(|exchange| exchanges.contains(exchange));
         let skipped = before.len().saturating_sub(EXCHANGES_TOLD);
         for Exchange { said, answered } in &before[skipped..] {
             write!(told, "\nOn another day {name} said: {said} You answered: {answered}")
@@ -206,10 +223,19 @@ impl SpeakerTracker {
     }
 }
 
-/// Returns the words of a person as the model is given them.
+/// Returns the words of a person as the model is given them. Words that were kept may have their mark already.
 pub fn attributed(person: Option<&Arc<Person>>, words: &str) -> String {
     match person {
-        Some(person) => format!("[{}] {words}", person.name),
+        Some(person) => mark(person) + unattributed(Some(person), words),
         None => words.to_owned(),
     }
+}
+
+/// Returns the words of a person without their mark.
+pub fn unattributed<'a>(person: Option<&Arc<Person>>, words: &'a str) -> &'a str {
+    person.and_then(|person| words.strip_prefix(&mark(person))).unwrap_or(words)
+}
+
+fn mark(person: &Person) -> String {
+    format!("[{}] ", person.name)
 }

@@ -27,6 +27,7 @@ use crate::dialogue::run_turn::{say_phrase, say_text};
 use crate::dialogue::turn::{TurnEnd, TurnError, TurnRecord};
 use crate::dialogue::{Dialogue, Phrases, Turn, TurnDependencies, TurnInput, TurnSink, run_turn};
 use crate::metrics::actor_metrics;
+use crate::people::Speaker;
 use crate::ports::{Llm, Person, Prompt, Transcript};
 use crate::tools::Toolbox;
 use crate::turn_trace::{Activity, Stage};
@@ -69,6 +70,8 @@ pub struct SessionActor {
     next: Option<StartTurn>,
     /// Words that are answered together with the next ones, once the running turn has been committed to memory.
     kept: Vec<(TurnId, String)>,
+    /// Who has said the last words that no turn has answered.
+    asked_by: Speaker,
     /// Last turn whose words are not answered any more; neither are the words before it.
     over: TurnId,
     /// Prefetch of the beginning of the next prompt, while it runs.
@@ -108,6 +111,7 @@ impl SessionActor {
             running: None,
             next: None,
             kept: Vec::new(),
+            asked_by: Speaker::default(),
             over: TurnId(0),
             prefetch: None,
             attempt: None,
@@ -150,6 +154,9 @@ impl SessionActor {
         if is_of_its_own(&input) {
             self.drop_held_call();
         }
+        if let TurnInput::Words(words) = &input {
+            self.dialogue.note_language(words);
+        }
         if let TurnInput::Words(words) | TurnInput::Wake { word: words, .. } = &input {
             turn.trace().heard(words);
             let text = words.clone();
@@ -185,14 +192,20 @@ impl SessionActor {
         }));
     }
 
+    /// Tells the device that an utterance has nothing to answer.
+    fn nothing_heard(&mut self, turn: &Turn, ctx: &mut Context<Self>) {
+        self.withdraw_of(turn.id, ctx);
+        self.outputs.nothing_heard.do_send(NothingRecognised { turn: turn.id });
+    }
+
     /// Begins the work on a turn, and its speech.
     fn run(&mut self, turn: Turn, input: TurnInput, ctx: &mut Context<Self>) -> SpawnHandle {
         turn.trace().begin(Stage::Prompt);
-        if let TurnInput::Words(words) = &input {
-            self.dialogue.note_language(words);
-        }
         let (sink, events) = mpsc::channel(self.rules.sentence_lane);
-        let language = self.dialogue.language();
+        let language = match &input {
+            TurnInput::Words(words) => self.dialogue.language_of(words),
+            _ => self.dialogue.language(),
+        };
         let person = self.person(&turn);
         let role = self.dialogue.role(person.as_ref());
         let voice = role.as_ref().map(|role| role.voice.as_str().into()).unwrap_or_default();
@@ -260,6 +273,9 @@ impl SessionActor {
             self.drop_held_call();
         }
         let continued = turn.is_continued() && turn.id > self.over;
+        if continued {
+            self.asked_by = turn.speaker();
+        }
         self.remember(record, heard, continued, person, ctx);
         self.go_on(ctx);
     }
@@ -385,10 +401,13 @@ impl Handler<UtteranceRecognised> for SessionActor {
         UtteranceRecognised { turn, outcome }: UtteranceRecognised,
         ctx: &mut Self::Context,
     ) {
+        // A cough says nothing of who speaks.
+        if outcome.as_ref().is_ok_and(|transcript| spoken_words(transcript).is_some()) {
+            self.note_speaker(&turn, ctx);
+        }
         if turn.is_continued() {
             return self.keep_words(turn, outcome);
         }
-        self.note_speaker(&turn, ctx);
         turn.trace().begin(Stage::Admission);
         let interrupts = self.replies();
         let input = match outcome {
@@ -396,11 +415,10 @@ impl Handler<UtteranceRecognised> for SessionActor {
                 Some(words) => TurnInput::Words(words),
                 None => {
                     let Some(words) = self.unanswered() else {
-                        return self
-                            .outputs
-                            .nothing_heard
-                            .do_send(NothingRecognised { turn: turn.id });
+                        return self.nothing_heard(&turn, ctx);
                     };
+                    // Whoever has made this sound, these are the words of another utterance.
+                    turn.note_speaker(self.asked_by.clone());
                     TurnInput::Resumed(words)
                 }
             },
@@ -408,8 +426,7 @@ impl Handler<UtteranceRecognised> for SessionActor {
             Err(RecognitionFailure::Failed(error)) => {
                 tracing::warn!(turn = %turn.id, trace = turn.trace().log_id(), %error, "recognition failed");
                 if interrupts {
-                    let nothing = NothingRecognised { turn: turn.id };
-                    return self.outputs.nothing_heard.do_send(nothing);
+                    return self.nothing_heard(&turn, ctx);
                 }
                 TurnInput::Unrecognised
             }
@@ -436,6 +453,7 @@ impl Handler<PlaybackEnded> for SessionActor {
         if !ended.continued {
             self.over = self.over.max(ended.turn);
         }
+        self.withdraw_of(ended.turn, ctx);
         match &mut self.running {
             Some(running) if running.turn.id == ended.turn => {
                 running.heard = Some(ended.heard);
@@ -453,6 +471,8 @@ impl Handler<ToolsListed> for SessionActor {
     type Result = ();
 
     fn handle(&mut self, _: ToolsListed, ctx: &mut Self::Context) {
+        // Its model was offered other tools.
+        self.withdraw(ctx);
         self.prefetch(ctx);
     }
 }

@@ -102,6 +102,8 @@ struct Utterance {
     resumed: u32,
     /// Silence that ends it, as it was last chosen.
     window: Duration,
+    /// The same while the words that are known are not unfinished.
+    judged: Duration,
 }
 
 impl VadActor {
@@ -218,6 +220,9 @@ impl VadActor {
         let window = self.turn_detection.window(probability);
         actor_metrics().turn_taking.judgements.judged.increment(1);
         tracing::debug!(%turn, look, probability, ?window, ?silence, "judged a silence");
+        if let Some(utterance) = &mut self.open {
+            utterance.judged = window;
+        }
         self.choose_window(window);
         self.wait_for_more();
         if silence >= self.detector.window() {
@@ -234,11 +239,13 @@ impl VadActor {
         }
     }
 
-    /// Waits for longer where the words that are known are unfinished.
+    /// Waits for longer while the words that are known are unfinished.
     fn wait_for_more(&mut self) {
-        let unfinished = self.open.as_ref().is_some_and(|u| u.audio.is_unfinished());
-        let window = self.turn_detection.unfinished_window();
-        if unfinished && self.detector.window() < window {
+        let Some(utterance) = &self.open else { return };
+        let longer = self.turn_detection.unfinished_window();
+        let unfinished = utterance.audio.is_unfinished();
+        let window = if unfinished { utterance.judged.max(longer) } else { utterance.judged };
+        if self.detector.window() != window {
             self.choose_window(window);
         }
     }
@@ -248,7 +255,7 @@ impl VadActor {
         if let Some(utterance) = &mut self.open {
             utterance.audio.resume();
             utterance.resumed += 1;
-            utterance.window = self.settings.silence;
+            (utterance.window, utterance.judged) = (self.settings.silence, self.settings.silence);
         }
         self.turn_detection.resumed(pause);
     }
@@ -304,6 +311,7 @@ impl VadActor {
                 .then(|| before.unwrap_or_else(|| RecentSpeech::new(LONGEST_SPEECH))),
             resumed: 0,
             window: self.settings.silence,
+            judged: self.settings.silence,
         });
     }
 

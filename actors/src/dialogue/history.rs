@@ -91,6 +91,11 @@ impl Dialogue {
         self.language.get()
     }
 
+    /// Returns the language of these words, or the last one where they do not tell.
+    pub fn language_of(&self, words: &str) -> Language {
+        Language::from_key(words).unwrap_or_else(|| self.language())
+    }
+
     /// Returns the same, as it will be at any time.
     pub fn spoken_language(&self) -> SpokenLanguage {
         self.language.clone()
@@ -117,7 +122,7 @@ impl Dialogue {
     /// Returns the prompt for the model when somebody says `words`: this person, where their voice is known. Earlier
     /// words that were not answered, because the person went on speaking, come first in the same message.
     pub fn prompt(&self, words: &str, person: Option<&Arc<Person>>) -> Prompt {
-        let mut prompt = self.opening_for(person);
+        let mut prompt = self.opening_for(person, self.language_of(words));
         // Words that go on from others stand in their message.
         let begins = self.memory.unanswered().is_none();
         push_user(&mut prompt.messages, &attributed(person.filter(|_| begins), words));
@@ -127,7 +132,8 @@ impl Dialogue {
     /// Returns the beginning of the next prompt, if the one who has spoken last goes on. It does not depend on the
     /// person's next words.
     pub fn opening(&self) -> Prompt {
-        self.opening_for(self.speakers.as_ref().and_then(|speakers| speakers.person()).as_ref())
+        let person = self.speakers.as_ref().and_then(|speakers| speakers.person());
+        self.opening_for(person.as_ref(), self.language())
     }
 
     /// Returns the style of a turn of this person.
@@ -141,7 +147,7 @@ impl Dialogue {
         self.style_for(person).role
     }
 
-    fn opening_for(&self, person: Option<&Arc<Person>>) -> Prompt {
+    fn opening_for(&self, person: Option<&Arc<Person>>, language: Language) -> Prompt {
         let (settings, style) = (self.settings.get(), self.style_for(person));
         let mut system = style.instructions(&settings.system_prompt, &(self.now)());
         let role = style.role.unwrap_or_default();
@@ -153,7 +159,7 @@ impl Dialogue {
             system.push_str(&speakers.instructions(person));
         }
         // A role that answers in one language says so itself.
-        if self.language.get() == Language::Chinese && role.language.is_none() {
+        if language == Language::Chinese && role.language.is_none() {
             system.push_str(IN_CHINESE);
         }
         let mut messages = vec![ChatMessage::new(Role::System, system)];

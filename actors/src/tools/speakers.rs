@@ -114,14 +114,15 @@ async fn carry_out(tracker: &SpeakerTracker, call: &ToolCall) -> Result<ToolOutp
             None => Err(PeopleError::Unknown),
         },
         FORGET => tracker.forget_person().await.map(|()| "deleted".into()),
-        IGNORE => match tracker.person() {
-            Some(_) => {
-                let on = call.arguments.get("on").and_then(Value::as_bool).unwrap_or(true);
+        IGNORE => {
+            let on = call.arguments.get("on").and_then(Value::as_bool).unwrap_or(true);
+            if on && tracker.person().is_none() {
+                Err(PeopleError::Unknown)
+            } else {
                 tracker.ignore_others(on);
                 Ok(if on { "other voices are ignored" } else { "everybody is listened to" }.into())
             }
-            None => Err(PeopleError::Unknown),
-        },
+        }
         other => return Err(ToolError::Unknown(other.to_owned())),
     };
     done.map(ToolOutput::text).map_err(|error| ToolError::Failed(reason(&error)))

@@ -206,7 +206,7 @@ impl TurnJournal {
     fn shown(&self, turn: &TracedTurn) -> TracedTurn {
         let mut turn = turn.clone();
         if !self.0.settings.words {
-            (turn.heard, turn.said) = (None, None);
+            (turn.heard, turn.said, turn.cut_off) = (None, None, None);
         }
         turn
     }

@@ -15,9 +15,9 @@ use tokio::time::Instant;
 
 use crate::{abort, freeze, ms, next_turn_works, shown, speak, start};
 
-const HELLO: &str =
+pub(crate) const HELLO: &str =
     r#"{"type":"hello","version":1,"features":{"mcp":true},"transport":"websocket"}"#;
-const VOLUME: &str = "self.audio_speaker.set_volume";
+pub(crate) const VOLUME: &str = "self.audio_speaker.set_volume";
 
 /// The next JSON-RPC message that the device is sent.
 async fn asked(ring: &mut TestPipeline) -> Value {
@@ -28,7 +28,7 @@ async fn asked(ring: &mut TestPipeline) -> Value {
 }
 
 /// The next request of this method, which the device then owes an answer.
-async fn asked_for(ring: &mut TestPipeline, method: &str) -> Value {
+pub(crate) async fn asked_for(ring: &mut TestPipeline, method: &str) -> Value {
     let message = asked(ring).await;
     assert_eq!(
         (message["jsonrpc"].as_str(), message["method"].as_str()),
@@ -42,7 +42,7 @@ fn tell(ring: &TestPipeline, payload: Value) {
     ring.text(&json!({"type": "mcp", "session_id": "", "payload": payload}).to_string());
 }
 
-fn answer(ring: &TestPipeline, request: &Value, result: Value) {
+pub(crate) fn answer(ring: &TestPipeline, request: &Value, result: Value) {
     tell(ring, json!({"jsonrpc": "2.0", "id": request["id"], "result": result}));
 }
 
@@ -50,7 +50,7 @@ fn words(text: &str) -> Value {
     json!({"content": [{"type": "text", "text": text}], "isError": false})
 }
 
-async fn initialized(ring: &mut TestPipeline) -> Value {
+pub(crate) async fn initialized(ring: &mut TestPipeline) -> Value {
     let request = asked_for(ring, "initialize").await;
     let info = json!({"name": "board", "version": "2.0"});
     answer(
@@ -62,7 +62,7 @@ async fn initialized(ring: &mut TestPipeline) -> Value {
     request
 }
 
-fn tool(name: &str) -> Value {
+pub(crate) fn tool(name: &str) -> Value {
     json!({"name": name, "description": format!("Does {name}."), "inputSchema": {
         "type": "object",
         "properties": {"volume": {"type": "integer", "minimum": 0, "maximum": 100}},
@@ -100,7 +100,7 @@ fn results(ring: &TestPipeline) -> Vec<String> {
     told.iter().filter_map(|m| m.strip_prefix("Tool: ")).map(str::to_owned).collect()
 }
 
-fn offered(ring: &TestPipeline) -> Vec<String> {
+pub(crate) fn offered(ring: &TestPipeline) -> Vec<String> {
     let prompts = ring.script.prompts.lock().unwrap();
     prompts.last().unwrap().tools.iter().map(|t| t.name.clone()).collect()
 }

@@ -45,10 +45,15 @@ impl Home {
     /// Anna is known.
     async fn with_anna(settings: SpeakerSettings, mode: &str) -> Self {
         let home = Self::listening(settings, 3, mode).await;
-        home.voices.hears(ANNA);
-        let recordings = vec![vec![100; 40_000]; 3];
-        home.people.enrol_recordings("Anna", recordings).await.unwrap();
+        home.enrol(ANNA, "Anna").await;
         home
+    }
+
+    /// Somebody's voice is learned from recordings.
+    async fn enrol(&self, voice: Option<usize>, name: &str) {
+        self.voices.hears(voice);
+        let recordings = vec![vec![100; 40_000]; 3];
+        self.people.enrol_recordings(name, recordings).await.unwrap();
     }
 
     /// Somebody says this for two seconds, and is answered.
@@ -261,6 +266,7 @@ async fn a_question_is_answered_though_a_voice_that_is_ignored_follows_it() {
     let settings = SpeakerSettings { ignore_others: true, ..SpeakerSettings::default() };
     for (first, second) in [(ANNA, BEN), (BEN, ANNA)] {
         let mut home = Home::with_anna(settings.clone(), "realtime").await;
+        home.enrol(BEN, "Ben").await;
         home.says(ANNA, "Good day.").await;
         start(&home.ring, "realtime");
         let words = |voice| if voice == ANNA { "What time is it?" } else { "Pass me the salt." };
@@ -272,6 +278,7 @@ async fn a_question_is_answered_though_a_voice_that_is_ignored_follows_it() {
             home.ring.stream(sound::silence(900)).await;
         }
         home.ring.until("tts/stop").await;
+        home.ring.pass(ms(1)).await;
         assert_eq!(
             prompts(&home.ring).last().unwrap(),
             "[Anna] What time is it?",
@@ -280,7 +287,85 @@ async fn a_question_is_answered_though_a_voice_that_is_ignored_follows_it() {
         let told = home.ring.log.iter().filter(|down| down.what.name() == "stt");
         let told: Vec<_> = told.map(|down| down.what.text()).collect();
         assert_eq!(told, ["Good day.", "What time is it?"], "{first:?} first");
+        let known = |name: &str| home.people.all().into_iter().find(|p| p.name == name).unwrap();
+        let said: Vec<_> = known("Anna").exchanges.iter().map(|e| e.said.clone()).collect();
+        assert_eq!(said, ["Good day.", "What time is it?"], "{first:?} first");
+        assert_eq!(known("Ben").exchanges, [], "{first:?} first");
         next_turn_works(&mut home.ring).await;
         home.ring.hang_up().await;
     }
+}
+
+#[actix::test]
+async fn everybody_is_heard_again_once_the_person_who_is_spoken_to_is_deleted() {
+    let settings = SpeakerSettings { ignore_others: true, ..SpeakerSettings::default() };
+    let mut home = Home::with_anna(settings, "auto").await;
+    assert_eq!(home.says(ANNA, "Good day.").await, "[Anna] Good day.");
+    let anna = home.people.all()[0].id.clone();
+    home.people.delete(&anna).await.unwrap();
+    assert_eq!(home.says(BEN, "Is it noon?").await, "Is it noon?");
+    next_turn_works(&mut home.ring).await;
+}
+
+#[actix::test]
+async fn who_is_not_recognised_can_neither_rename_nor_delete_the_one_before() {
+    let mut home = Home::with_anna(SpeakerSettings::default(), "auto").await;
+    home.says(ANNA, "Good day.").await;
+    for call in [("remember_my_voice", r#"{"name":"Ben"}"#), ("forget_me", "{}")] {
+        home.ring.script.thinks(LlmAct::Call("", vec![call]));
+        home.says(None, "Now.").await;
+        let names: Vec<_> = home.people.all().iter().map(|person| person.name.clone()).collect();
+        assert_eq!(names, ["Anna"], "{call:?}");
+        let prompts = home.ring.script.prompts.lock().unwrap();
+        let last = prompts.last().unwrap().messages.last().unwrap();
+        assert!(last.content.contains("too little was said"), "{call:?}: {}", last.content);
+    }
+    next_turn_works(&mut home.ring).await;
+}
+
+#[actix::test]
+async fn what_is_forgotten_of_somebody_is_not_told_in_a_conversation_that_goes_on() {
+    let mut home = Home::with_anna(SpeakerSettings::default(), "auto").await;
+    let anna = home.people.all()[0].id.clone();
+    home.people.converse(&anna, "I like tea.", "So do I.").await.unwrap();
+    home.says(ANNA, "Good day.").await;
+    assert!(home.told().contains("On another day Anna said: I like tea."), "{}", home.told());
+    home.people.forget_memories(&anna).await.unwrap();
+    home.says(ANNA, "What do I like?").await;
+    assert!(!home.told().contains("tea"), "{}", home.told());
+}
+
+#[actix::test]
+async fn who_is_deleted_at_another_instance_is_forgotten_here_with_the_next_change() {
+    let home = Home::with_anna(SpeakerSettings::default(), "auto").await;
+    let anna = home.people.all()[0].id.clone();
+    home.store.delete_person(&anna).await.unwrap();
+    assert!(home.people.converse(&anna, "Well.", "Yes?").await.is_err());
+    assert_eq!(home.people.all(), []);
+}
+
+#[actix::test]
+async fn the_model_is_told_how_many_sentences_are_left_with_each_of_them() {
+    let mut home = Home::new(SpeakerSettings::default()).await;
+    home.ring.script.thinks(LlmAct::Call("", vec![("remember_my_voice", r#"{"name":"Ben"}"#)]));
+    home.says(BEN, "Please remember my voice, I am Ben.").await;
+    home.says(BEN, "Today it rains.").await;
+    assert!(home.told().contains("ask for one more sentence"), "{}", home.told());
+    home.says(BEN, "Yesterday it did not.").await;
+    assert!(!home.told().contains("learning the voice"), "{}", home.told());
+}
+
+#[actix::test]
+async fn words_of_a_voice_that_is_ignored_do_not_go_to_the_model() {
+    let settings = SpeakerSettings { ignore_others: true, ..SpeakerSettings::default() };
+    let mut home = Home::with_anna(settings, "auto").await;
+    home.says(ANNA, "Good day.").await;
+    home.voices.hears(BEN);
+    home.ring.script.hears(AsrAct::Text("Pass me the salt.", ms(50)));
+    start(&home.ring, "auto");
+    home.ring.stream(sound::voice(2_000)).await;
+    home.ring.stream(sound::silence(900)).await;
+    home.ring.pass(Duration::from_secs(5)).await;
+    assert_eq!(prompts(&home.ring), ["[Anna] Good day."]);
+    next_turn_works(&mut home.ring).await;
 }

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should say where")]
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use hearken_actors::testkit::{AsrAct, LlmAct, TestPipeline, TtsAct, sound};
 use tokio::time::Instant;
 
 use crate::consent::sources;
+use crate::device_tools::{HELLO, VOLUME, answer, asked_for, initialized, offered, tool};
 use crate::{
     abort, audio_times, listening, listening_with, ms, next_turn_works, prompts, shown, start,
 };
@@ -356,6 +358,42 @@ async fn words_that_were_not_all_are_answered_anew() {
     assert!(asked.len() == 2 && asked[0] != asked[1] && first > ms(600), "{asked:?} {first:?}");
     let told = ring.log.iter().find(|down| down.what.name() == "stt").unwrap();
     assert_eq!(told.what.text(), asked[1]);
+    next_turn_works(&mut ring).await;
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn an_attempt_with_other_tools_than_the_model_has_now_is_not_used() {
+    crate::freeze();
+    let mut ring = TestPipeline::connect(PipelineSettings::default());
+    ring.text(HELLO);
+    initialized(&mut ring).await;
+    let list = asked_for(&mut ring, "tools/list").await;
+    start(&ring, "auto");
+    ring.stream(sound::voice(1_000)).await;
+    pause(&ring).await;
+    assert_eq!((prompts(&ring).len(), offered(&ring)), (1, Vec::new()), "it is attempted");
+    answer(&ring, &list, serde_json::json!({"tools": [tool(VOLUME)]}));
+    ring.stream(sound::silence(600)).await;
+    ring.until("tts/stop").await;
+    assert_eq!(offered(&ring), ["self_audio_speaker_set_volume"]);
+    assert_eq!(ring.script.reading.load(Ordering::Relaxed), 0, "nothing is read beside the reply");
+    next_turn_works(&mut ring).await;
+    ring.hang_up().await;
+}
+
+#[actix::test]
+async fn an_attempt_that_is_dropped_leaves_the_language_as_it_was() {
+    let mut ring = listening("auto").await;
+    ring.script.hears(AsrAct::Text("Is it noon?", ms(0)));
+    ring.stream(sound::voice(1_000)).await;
+    pause(&ring).await;
+    assert_eq!(prompts(&ring), ["Is it noon?"]);
+    abort(&ring);
+    ring.until("tts/stop").await;
+    ring.text(r#"{"type":"listen","state":"detect","text":"你好，小智"}"#);
+    ring.until("tts/stop").await;
+    assert_eq!(shown(&ring), ["我在。"]);
     next_turn_works(&mut ring).await;
     ring.hang_up().await;
 }

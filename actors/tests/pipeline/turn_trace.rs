@@ -191,3 +191,18 @@ async fn a_journal_keeps_no_more_than_it_may_and_tells_what_has_changed() {
     assert_eq!(exported.recv().await.unwrap().client, "a");
     assert!(exported.try_recv().is_err());
 }
+
+#[actix::test]
+async fn a_turn_that_is_aborted_while_its_answer_is_attempted_has_ended() {
+    let mut ring = listening_with(tries(3), "auto").await;
+    upstreams(&ring);
+    ring.stream(sound::voice(1_000)).await;
+    ring.stream(sound::silence(540)).await;
+    assert_eq!(last(&ring).outcome, None);
+    abort(&ring);
+    ring.until("tts/stop").await;
+    ring.pass(ms(10_000)).await;
+    assert_eq!(last(&ring).activity, Activity::Ended);
+    next_turn_works(&mut ring).await;
+    ring.hang_up().await;
+}

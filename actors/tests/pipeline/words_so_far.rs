@@ -89,6 +89,8 @@ async fn a_turn_whose_words_are_unfinished_is_waited_for_longer() {
     let cases = [
         (partly(&["I", "I like it"]), 0, 700),
         (partly(&["I", "I like it because"]), 0, 1_000),
+        // Some of the words may come in the silence.
+        (partly(&["I", "I like the", "I like the cat."]), 0, 700),
         // What a recogniser says in a pause counts as well.
         (AsrAct::Text("然后。", ms(100)), 3, 1_000),
         (AsrAct::Text("现在几点？", ms(100)), 3, 700),

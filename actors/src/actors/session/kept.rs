@@ -22,6 +22,7 @@ impl SessionActor {
         match input {
             TurnInput::Words(words) => self.keep_recognised(turn, words),
             TurnInput::Resumed(words) => {
+                self.asked_by = turn.speaker();
                 self.keep(turn.id, words);
             }
             _ => {}
@@ -49,6 +50,7 @@ impl SessionActor {
     /// Keeps words that the device was not told yet, and tells it.
     fn keep_recognised(&mut self, turn: Turn, text: String) {
         if self.keep(turn.id, text.clone()) {
+            self.asked_by = turn.speaker();
             self.outputs.transcribed.do_send(Transcribed { turn, text });
         }
     }

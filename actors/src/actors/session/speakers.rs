@@ -11,7 +11,7 @@ use crate::audio::playout::PlayedBack;
 use crate::dialogue::Turn;
 use crate::dialogue::turn::TurnRecord;
 use crate::ports::{Person, Role, Transcript};
-use crate::speaker_tracker::attributed;
+use crate::speaker_tracker::{attributed, unattributed};
 
 impl SessionActor {
     /// Returns the person who says the words of a turn, if their voice is known.
@@ -50,7 +50,8 @@ impl SessionActor {
         person: Option<Arc<Person>>,
         ctx: &mut Context<Self>,
     ) {
-        let said = record.user.clone();
+        let said =
+            record.user.as_deref().map(|said| unattributed(person.as_ref(), said).to_owned());
         if let Some(words) = &mut record.user {
             *words = attributed(person.as_ref(), words);
         }

@@ -28,6 +28,10 @@ const WAITING: usize = 256;
 const AGAIN_AFTER: Duration = Duration::from_secs(2);
 /// Longest time in which a turn is tried to be stored.
 const TRIED_FOR: Duration = Duration::from_secs(30);
+/// Time after a deletion in which turns may still end that had begun before it.
+const LATELY: Duration = Duration::from_mins(10);
+/// Maximum number of such deletions that are remembered.
+const MOST_LATELY: usize = 1_024;
 /// Time between two looks at what is too old or too much.
 const TRIM_EVERY: Duration = Duration::from_mins(10);
 
@@ -39,8 +43,31 @@ pub struct History {
     journal: TurnJournal,
     /// Turns that wait to be stored.
     turns: Arc<Mutex<mpsc::Receiver<EndedTurn>>>,
-    /// Held while a turn is stored, and while turns are deleted.
-    writing: Arc<Mutex<()>>,
+    /// Held while a turn is stored, and while turns are deleted: what was deleted lately.
+    writing: Arc<Mutex<Vec<Deletion>>>,
+}
+
+/// Deletion of all turns of a client, or of all. A turn that began before it and ends later is not stored either.
+struct Deletion {
+    client: Option<String>,
+    at: Timestamp,
+    since: Instant,
+}
+
+impl Deletion {
+    fn of(part: &HistoryPart) -> Option<Self> {
+        let client = match part {
+            HistoryPart::Client(client) => Some(client.clone()),
+            HistoryPart::All => None,
+            _ => return None,
+        };
+        Some(Self { client, at: Timestamp::now(), since: Instant::now() })
+    }
+
+    fn covers(&self, turn: &HistoryTurn) -> bool {
+        let theirs = self.client.as_ref().is_none_or(|client| *client == turn.client);
+        theirs && turn.began <= self.at
+    }
 }
 
 impl History {
@@ -110,7 +137,10 @@ impl History {
         let since = Instant::now();
         loop {
             let stored = {
-                let _alone = self.writing.lock().await;
+                let deleted = self.writing.lock().await;
+                if deleted.iter().any(|deletion| deletion.covers(&kept)) {
+                    return;
+                }
                 self.store.add_turn(&kept, &sounds).await
             };
             match stored {
@@ -132,7 +162,14 @@ impl History {
     /// # Errors
     /// The store failed. A part may be deleted.
     pub async fn delete(&self, part: &HistoryPart) -> Result<u64, StoreError> {
-        let _alone = self.writing.lock().await;
+        let mut lately = self.writing.lock().await;
+        if let Some(deletion) = Deletion::of(part) {
+            lately.retain(|d| d.since.elapsed() < LATELY && d.client != deletion.client);
+            if lately.len() == MOST_LATELY {
+                lately.remove(0);
+            }
+            lately.push(deletion);
+        }
         let mut deleted = 0;
         loop {
             let more = self.store.delete_turns(part).await?;

@@ -42,6 +42,8 @@ const FINGERPRINT: &[u8] = b"fingerprint of the password";
 const PRINT: &str = "fingerprint";
 /// Prefix of the names under which sessions are stored among the settings.
 const SESSION: &str = "admin.session.";
+/// Maximum number of sessions of one name: with one more, the oldest ends.
+const MOST_SESSIONS: usize = 50;
 
 /// Pair of tokens in the format of OAuth 2 (RFC 6749, section 5.1).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
@@ -213,7 +215,7 @@ impl AdminSessions {
         let print = self.fingerprint(credential);
         let (pair, state) = self.pair(&session, who, &print, now)?;
         let mut changes = vec![(format!("{SESSION}{session}"), Some(state))];
-        changes.extend(self.expired(now).await?.into_iter().map(|name| (name, None)));
+        changes.extend(self.expired(&print, now).await?.into_iter().map(|name| (name, None)));
         self.store.change(&changes, &entry(who, "logged in", from, now)).await?;
         Ok(pair)
     }
@@ -279,18 +281,24 @@ impl AdminSessions {
         URL_SAFE_NO_PAD.encode(derived(&self.print_key, credential.text().as_bytes()))
     }
 
-    /// Returns the names of sessions that have expired, or were opened with a password that does not hold any more.
-    async fn expired(&self, now: Timestamp) -> Result<Vec<String>, StoreError> {
+    /// Returns the names of sessions that have expired, or were opened with a password that does not hold any more; and
+    /// of the oldest of this credential, where another one would be too many.
+    async fn expired(&self, print: &str, now: Timestamp) -> Result<Vec<String>, StoreError> {
         let all = self.store.settings().await?;
         let own = self.passwords.credential().await?;
         let others = all.iter().filter_map(Account::read).map(|account| account.credential());
         let prints: Vec<Value> =
             others.chain([own]).map(|credential| self.fingerprint(&credential).into()).collect();
-        let expired = |(name, state): &(String, Value)| {
+        let expired = |(_, state): &(String, Value)| {
             let over = state["expires"].as_i64() <= Some(now.as_second());
-            name.starts_with(SESSION) && (over || !prints.contains(&state[PRINT]))
+            over || !prints.contains(&state[PRINT])
         };
-        Ok(all.into_iter().filter(expired).map(|(name, _)| name).collect())
+        let (over, mut live): (Vec<_>, Vec<_>) =
+            all.into_iter().filter(|(name, _)| name.starts_with(SESSION)).partition(expired);
+        live.retain(|(_, state)| state[PRINT] == print);
+        live.sort_by_key(|(_, state)| std::cmp::Reverse(state["expires"].as_i64()));
+        let surplus = live.into_iter().skip(MOST_SESSIONS - 1);
+        Ok(over.into_iter().chain(surplus).map(|(name, _)| name).collect())
     }
 
     /// Returns the state of a session that has not ended, the fingerprint of the credential of now, and the right.
@@ -340,6 +348,8 @@ impl AdminSessions {
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let name = format!("{SESSION}{}", who.session);
+        // A token that is exchanged at the same time would bring the session back.
+        let _one_at_a_time = self.refresh_lock.lock().await;
         self.store.change(&[(name, None)], &entry(&who.who, "logged out", from, now)).await
     }
 

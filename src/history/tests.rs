@@ -93,3 +93,27 @@ async fn a_turn_that_the_store_refuses_is_stored_when_it_is_back() {
     process.cancel();
     running.await.unwrap();
 }
+
+#[tokio::test]
+async fn a_turn_that_began_before_its_client_was_deleted_is_not_stored_when_it_ends() {
+    let parts = [HistoryPart::Client("somebody".into()), HistoryPart::All];
+    for part in parts {
+        let (history, journal) = in_memory(Keep::Text);
+        let begin = |client: &str| {
+            let trace = journal.begin(ClientKind::Text, client);
+            trace.answers("words");
+            trace
+        };
+        let (theirs, other) = (begin("somebody"), begin("somebody else"));
+        assert_eq!(history.delete(&part).await.unwrap(), 0);
+        // Times are told in milliseconds.
+        sleep(Duration::from_millis(5)).await;
+        let later = begin("somebody");
+        for trace in [theirs, other, later] {
+            trace.finish(Outcome::Answered);
+        }
+        history.store_rest(&CancellationToken::new()).await;
+        let kept = if part == HistoryPart::All { 1 } else { 2 };
+        assert_eq!(heard(&history).await.len(), kept, "{part:?}");
+    }
+}

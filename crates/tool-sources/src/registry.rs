@@ -168,11 +168,12 @@ impl Registry {
 
     /// Makes the servers and choices equal to those of the store.
     async fn sync_from_store(&self) -> Result<(), StoreError> {
+        // First of all: nothing that fails may let a revoked token in.
+        self.take_revoked_tokens().await?;
         let kept = self.0.store.tool_servers().await?;
         let with_overrides = self.0.store.devices_with_overrides().await?;
         self.0.sources.overrides.replace(&with_overrides);
         self.take_roles().await?;
-        self.take_revoked_tokens().await?;
         let servers = &self.0.sources.servers;
         let known = servers.reports();
         let added = known.iter().filter(|r| r.source.origin == Origin::Api);

@@ -96,6 +96,22 @@ async fn tokens_are_good_for_their_time_and_purpose_only() {
     }
 }
 
+#[tokio::test]
+async fn with_too_many_sessions_the_oldest_of_the_same_name_end() {
+    let store = Arc::new(SqlStore::at("sqlite::memory:").unwrap());
+    let sessions = with_token(&store, "a token of the tests");
+    let mut pairs = Vec::new();
+    for second in 0..i64::try_from(MOST_SESSIONS).unwrap() + 2 {
+        let pair = sessions.log_in(USERNAME, "a token of the tests", "x", at(second)).await;
+        pairs.push(pair.unwrap());
+    }
+    let now = at(100);
+    for (n, pair) in pairs.iter().enumerate() {
+        assert_eq!(sessions.verify(&pair.access_token, now).await.is_ok(), n >= 2, "{n}");
+    }
+    assert_eq!(store.settings().await.unwrap().len(), MOST_SESSIONS);
+}
+
 fn sessions_of_another(store: &Arc<SqlStore>) -> AdminSessions {
     admin_sessions(store, "another secret")
 }

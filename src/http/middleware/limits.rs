@@ -81,7 +81,8 @@ impl Limits {
 
     /// Counts one request, unless its kind is exempt, and returns its slot among those in progress.
     pub(super) async fn admit(&self, request: &HttpRequest) -> Result<Option<Slot>, OverLimit> {
-        let (path, trusted) = (request.path(), self.is_trusted(request));
+        // As routes are found: with what is percent-encoded decoded.
+        let (path, trusted) = (request.match_info().as_str(), self.is_trusted(request));
         let upgrade = is_handshake(request);
         if upgrade && !trusted {
             self.take(self.upgrades.as_ref(), request).await?;

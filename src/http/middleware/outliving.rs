@@ -24,8 +24,10 @@ const ENDING_WITH_CLIENT: [&str; 4] = [
 /// Returns true if the request may have side effects.
 fn has_effects(request: &ServiceRequest) -> bool {
     let changes = [Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
+    // As routes are found: with what is percent-encoded decoded.
+    let pattern = request.resource_map().match_pattern(request.match_info().as_str());
     changes.contains(request.method())
-        && request.match_pattern().is_some_and(|r| !ENDING_WITH_CLIENT.contains(&r.as_str()))
+        && pattern.is_some_and(|pattern| !ENDING_WITH_CLIENT.contains(&pattern.as_str()))
 }
 
 /// Runs a request with side effects in a task that is independent of its connection.

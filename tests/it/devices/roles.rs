@@ -108,6 +108,26 @@ async fn a_device_talks_as_its_role_says_from_the_next_turn_on() {
     server.stop().await;
 }
 
+#[tokio::test]
+async fn instructions_may_hold_any_characters() {
+    let vendors = Vendors::start().await;
+    let server = start(&vendors).await;
+    for (n, (text, kept)) in [
+        (r"say \u0000", r"say \u0000"),
+        (r"say \\u0000 and \", r"say \\u0000 and \"),
+        ("say \0 \u{1f600} \"'%_", "say  \u{1f600} \"'%_"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let role = add(&server, json!({"name": format!("R{n}"), "system_prompt": text})).await;
+        assert_eq!(role["system_prompt"], kept);
+        let (status, all) = ask(&server, Method::GET, "/api/roles", Value::Null).await;
+        assert_eq!((status, all["roles"].as_array().map(Vec::len)), (200, Some(n + 1)));
+    }
+    server.stop().await;
+}
+
 /// What is kept of its turns, what comes before it, its next version, and its end.
 async fn the_rest_of_the_role_works(
     vendors: &Vendors,

@@ -172,14 +172,19 @@ impl ChatStore for SqlStore {
 
     async fn purge(&self, id: &SessionId) -> Result<bool, BoxError> {
         in_time_for_ports(async {
-            let sql = "DELETE FROM chat_sessions WHERE session_id = $1 AND status = 'deleted'";
             let id = text(id.as_str());
-            let gone = sqlx::query(sql).bind(&id).execute(self.writer().await?.pool).await?;
-            let gone = gone.rows_affected() > 0;
-            if gone {
-                self.delete_history_of(&id).await?;
+            let sql =
+                "SELECT COUNT(*) FROM chat_sessions WHERE session_id = $1 AND status = 'deleted'";
+            let count: i64 =
+                sqlx::query_scalar(sql).bind(&id).fetch_one(self.pool().await?).await?;
+            if count == 0 {
+                return Ok(false);
             }
-            Ok(gone)
+            // First, so that it is tried again with the session if it fails.
+            self.delete_history_of(&id).await?;
+            let sql = "DELETE FROM chat_sessions WHERE session_id = $1 AND status = 'deleted'";
+            let gone = sqlx::query(sql).bind(&id).execute(self.writer().await?.pool).await?;
+            Ok(gone.rows_affected() > 0)
         })
         .await
     }

@@ -162,8 +162,7 @@ async fn delete(work: &mut StoreTransaction, part: &HistoryPart) -> Result<u64, 
 }
 
 impl SqlStore {
-    /// Deletes what was said in a session that is gone. A full disk, on which nothing can be overwritten, keeps it until it
-    /// is too old.
+    /// Deletes what was said in a session that is to be deleted.
     pub(super) async fn delete_history_of(&self, client: &str) -> Result<(), StoreError> {
         let sql = "SELECT COUNT(*) FROM history WHERE client = $1";
         let turns: i64 = sqlx::query_scalar(sql).bind(client).fetch_one(self.pool().await?).await?;

@@ -8,7 +8,7 @@ use hearken_actors::ports::ProviderErrorKind as Kind;
 use hearken_actors::settings::PipelineSettings;
 use hearken_actors::testkit::{AsrAct, LlmAct, TestPipeline, TtsAct, sound};
 use hearken_actors::turn_trace::{
-    Activity, ClientKind, JournalSettings, Moment, Outcome, Stage, TracedTurn, TurnJournal,
+    Activity, ClientKind, JournalSettings, Keep, Moment, Outcome, Stage, TracedTurn, TurnJournal,
 };
 
 use crate::{abort, freeze, listening, listening_with, ms, next_turn_works, speak, start};
@@ -190,6 +190,23 @@ async fn a_journal_keeps_no_more_than_it_may_and_tells_what_has_changed() {
     // The receiver had a place for one alone.
     assert_eq!(exported.recv().await.unwrap().client, "a");
     assert!(exported.try_recv().is_err());
+}
+
+#[actix::test]
+async fn where_words_are_not_shown_none_are_though_they_are_kept() {
+    freeze();
+    let journal = TurnJournal::new(JournalSettings { max_turns: 2, words: false });
+    journal.set_keep(Keep::Text);
+    let (history, mut kept) = tokio::sync::mpsc::channel(1);
+    journal.keep_history(history);
+    let trace = journal.begin(ClientKind::Text, "a");
+    trace.heard("a question");
+    trace.said("an answer");
+    trace.cut_off("the rest of it");
+    trace.finish(Outcome::Answered);
+    let shown = journal.last(1).remove(0);
+    assert_eq!((shown.heard, shown.said, shown.cut_off), (None, None, None));
+    assert_eq!(kept.recv().await.unwrap().turn.cut_off.as_deref(), Some("the rest of it"));
 }
 
 #[actix::test]

@@ -163,7 +163,7 @@ async fn tool_clients_of_the_same_name_are_kept_apart_and_come_back() {
     let _second = ToolClient::dial(&server, "calc").await;
     let all = until_ready(&server, &["calc", "calc-2"]).await;
     assert_eq!(all[1]["kind"], "endpoint");
-    assert_eq!(all[1]["tools"].as_array().unwrap().len(), 5);
+    assert_eq!(all[1]["tools"].as_array().unwrap().len(), 6);
     let said = called(&server, "calc", "say", json!({"text": "好"})).await;
     assert_eq!(said, (200, "calc: \"好\"".into()));
     // One goes while both are being called, and comes back.

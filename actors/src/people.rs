@@ -338,12 +338,13 @@ impl People {
         let was_there = self.0.store.forget_memories(id).await.map_err(PeopleError::Store)?;
         if !was_there {
             self.drop_known(id);
+            return Err(PeopleError::Unknown);
         }
         self.changed(id, |person| {
             person.facts.clear();
             person.exchanges.clear();
         });
-        was_there.then_some(()).ok_or(PeopleError::Unknown)
+        Ok(())
     }
 
     /// Deletes a person with all that is known of them, at once.

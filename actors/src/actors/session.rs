@@ -401,8 +401,9 @@ impl Handler<UtteranceRecognised> for SessionActor {
         UtteranceRecognised { turn, outcome }: UtteranceRecognised,
         ctx: &mut Self::Context,
     ) {
+        let outcome = outcome.map(|transcript| self.words(&turn, &transcript));
         // A cough says nothing of who speaks.
-        if outcome.as_ref().is_ok_and(|transcript| spoken_words(transcript).is_some()) {
+        if let Ok(Some(_)) = outcome {
             self.note_speaker(&turn, ctx);
         }
         if turn.is_continued() {
@@ -411,17 +412,15 @@ impl Handler<UtteranceRecognised> for SessionActor {
         turn.trace().begin(Stage::Admission);
         let interrupts = self.replies();
         let input = match outcome {
-            Ok(transcript) => match self.words(&turn, &transcript) {
-                Some(words) => TurnInput::Words(words),
-                None => {
-                    let Some(words) = self.unanswered() else {
-                        return self.nothing_heard(&turn, ctx);
-                    };
-                    // Whoever has made this sound, these are the words of another utterance.
-                    turn.note_speaker(self.asked_by.clone());
-                    TurnInput::Resumed(words)
-                }
-            },
+            Ok(Some(words)) => TurnInput::Words(words),
+            Ok(None) => {
+                let Some(words) = self.unanswered() else {
+                    return self.nothing_heard(&turn, ctx);
+                };
+                // Whoever has made this sound, these are the words of another utterance.
+                turn.note_speaker(self.asked_by.clone());
+                TurnInput::Resumed(words)
+            }
             Err(RecognitionFailure::Busy) => TurnInput::Busy,
             Err(RecognitionFailure::Failed(error)) => {
                 tracing::warn!(turn = %turn.id, trace = turn.trace().log_id(), %error, "recognition failed");

@@ -153,7 +153,7 @@ impl VadActor {
             }
             return self.detector.forget();
         }
-        self.wait_for_more();
+        self.choose_window();
         while let Some(judged) = self.detector.classify() {
             if let Some(Endpoint::Started { ago }) = judged.endpoint {
                 let before = self.went_on(ago);
@@ -223,8 +223,7 @@ impl VadActor {
         if let Some(utterance) = &mut self.open {
             utterance.judged = window;
         }
-        self.choose_window(window);
-        self.wait_for_more();
+        self.choose_window();
         if silence >= self.detector.window() {
             self.detector.end();
             return self.end(ctx);
@@ -232,22 +231,13 @@ impl VadActor {
         self.schedule_timeout(ctx);
     }
 
-    fn choose_window(&mut self, window: Duration) {
-        self.detector.choose_window(window);
-        if let Some(utterance) = &mut self.open {
-            utterance.window = window;
-        }
-    }
-
-    /// Waits for longer while the words that are known are unfinished.
-    fn wait_for_more(&mut self) {
-        let Some(utterance) = &self.open else { return };
+    /// Chooses how long the silence must last: as was judged, and longer while the words that are known are unfinished.
+    fn choose_window(&mut self) {
+        let Some(utterance) = &mut self.open else { return };
         let longer = self.turn_detection.unfinished_window();
         let unfinished = utterance.audio.is_unfinished();
-        let window = if unfinished { utterance.judged.max(longer) } else { utterance.judged };
-        if self.detector.window() != window {
-            self.choose_window(window);
-        }
+        utterance.window = if unfinished { utterance.judged.max(longer) } else { utterance.judged };
+        self.detector.choose_window(utterance.window);
     }
 
     /// Ends a pause inside a turn, and learns from it.
@@ -365,7 +355,7 @@ impl VadActor {
         if let Some(timeout) = self.timeout.take() {
             ctx.cancel_future(timeout);
         }
-        self.wait_for_more();
+        self.choose_window();
         let Some(utterance) = &self.open else { return };
         let gap = utterance.last_packet.elapsed();
         // Nothing is counted before the detector itself has heard the voice.

@@ -6,6 +6,7 @@ use hearken_actors::testkit::{AsrAct, LlmAct, TestPipeline, TtsAct, sound};
 
 use crate::{
     abort, audio_times, listening, listening_with, ms, next_turn_works, shown, speak, start,
+    transcripts,
 };
 
 /// After an abort: one `tts stop` at once, then nothing.
@@ -167,11 +168,7 @@ async fn words_that_are_still_being_recognised_are_not_lost_when_the_person_goes
     speak(&ring).await;
     speak(&ring).await;
     ring.until("tts/stop").await;
-    let shown: Vec<_> = ring.log.iter().filter(|d| d.what.name() == "stt").collect();
-    assert_eq!(
-        shown.iter().map(|d| d.what.text()).collect::<Vec<_>>(),
-        ["It was the first", "great sorrow."]
-    );
+    assert_eq!(transcripts(&ring), ["It was the first", "great sorrow."]);
     assert_eq!(ring.script.last_prompt()[1..], ["User: It was the first great sorrow."]);
     assert_eq!(audio_times(&ring).len(), 15, "one answer");
     ring.hang_up().await;

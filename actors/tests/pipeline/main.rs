@@ -97,6 +97,12 @@ pub(crate) fn shown(ring: &TestPipeline) -> Vec<String> {
     starts.map(|d| d.what.text().to_owned()).collect()
 }
 
+/// Transcripts that were told.
+pub(crate) fn transcripts(ring: &TestPipeline) -> Vec<String> {
+    let told = ring.log.iter().filter(|down| down.what.name() == "stt");
+    told.map(|down| down.what.text().to_owned()).collect()
+}
+
 /// When each audio packet came.
 pub(crate) fn audio_times(ring: &TestPipeline) -> Vec<Duration> {
     ring.log.iter().filter(|d| matches!(d.what, Received::Audio(_))).map(|d| d.at).collect()

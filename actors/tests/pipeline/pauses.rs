@@ -13,6 +13,7 @@ use hearken_actors::testkit::{AsrAct, LlmAct, Received, TestPipeline, TtsAct, so
 
 use crate::{
     abort, audio_times, listening, listening_with, ms, next_turn_works, prompts, shown, speak,
+    transcripts,
 };
 
 pub(crate) const STORY: [&str; 3] =
@@ -118,9 +119,7 @@ async fn words_end_the_reply_and_are_answered() {
         shown(&ring),
         ["One is here.", "Two and three and four and five and six.", "Good day."]
     );
-    let told = ring.log.iter().filter(|down| down.what.name() == "stt");
-    let told: Vec<_> = told.map(|down| down.what.text().to_owned()).collect();
-    assert_eq!(told, ["hello there", "What about five?"]);
+    assert_eq!(transcripts(&ring), ["hello there", "What about five?"]);
     let last = audio_times(&ring).into_iter().filter(|at| *at < voiced + ms(400)).max().unwrap();
     assert!(last - voiced <= ms(200));
     next_turn_works(&mut ring).await;
@@ -271,8 +270,7 @@ async fn words_that_come_while_the_model_still_writes_stand_behind_its_reply() {
     assert_eq!(prompt[1], "User: hello there");
     assert!(prompt[2].starts_with("Assistant: One"), "{prompt:?}");
     assert_eq!(prompt[3..], ["User: Wait a minute."]);
-    let told = ring.log.iter().filter(|down| down.what.name() == "stt").map(|d| d.what.text());
-    assert_eq!(told.collect::<Vec<_>>(), ["hello there", "Wait a", "minute."]);
+    assert_eq!(transcripts(&ring), ["hello there", "Wait a", "minute."]);
     next_turn_works(&mut ring).await;
     ring.hang_up().await;
 }

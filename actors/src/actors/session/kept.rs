@@ -7,7 +7,6 @@ use super::SessionActor;
 use crate::actors::messages::{RecognitionFailure, StartTurn, Transcribed};
 use crate::dialogue::memory::join;
 use crate::dialogue::{Turn, TurnInput};
-use crate::ports::Transcript;
 
 /// Maximum number of utterances whose words wait until the running turn is committed to memory.
 const MAX_KEPT: usize = 8;
@@ -33,14 +32,11 @@ impl SessionActor {
     pub(super) fn keep_words(
         &mut self,
         turn: Turn,
-        outcome: Result<Transcript, RecognitionFailure>,
+        outcome: Result<Option<String>, RecognitionFailure>,
     ) {
         match outcome {
-            Ok(transcript) => {
-                let Some(text) = self.words(&turn, &transcript) else { return };
-                self.keep_recognised(turn, text);
-            }
-            Err(RecognitionFailure::Busy) => {}
+            Ok(Some(text)) => self.keep_recognised(turn, text),
+            Ok(None) | Err(RecognitionFailure::Busy) => {}
             Err(RecognitionFailure::Failed(error)) => {
                 tracing::warn!(turn = %turn.id, trace = turn.trace().log_id(), %error, "recognition failed");
             }

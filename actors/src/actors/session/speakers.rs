@@ -20,7 +20,7 @@ impl SessionActor {
     }
 
     /// Reports whether the words of a turn are to be ignored: somebody else is spoken to.
-    pub(super) fn ignores(&self, turn: &Turn) -> bool {
+    fn ignores(&self, turn: &Turn) -> bool {
         self.dialogue.speakers().is_some_and(|speakers| speakers.ignores(&turn.speaker()))
     }
 
@@ -29,12 +29,9 @@ impl SessionActor {
         spoken_words(transcript).filter(|_| !self.ignores(turn))
     }
 
-    /// Notes who has spoken, and stores a person whose voice was learned with that.
+    /// Notes who has said words that count, and stores a person whose voice was learned with that.
     pub(super) fn note_speaker(&self, turn: &Turn, ctx: &mut Context<Self>) {
         let Some(speakers) = self.dialogue.speakers() else { return };
-        if self.ignores(turn) {
-            return;
-        }
         if let Some(enrolment) = speakers.heard(&turn.speaker()) {
             let speakers = Arc::clone(speakers);
             ctx.spawn(async move { speakers.enrol(enrolment).await }.into_actor(self));

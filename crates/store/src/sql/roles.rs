@@ -29,23 +29,9 @@ fn role(row: &AnyRow) -> Result<Role, StoreError> {
     })
 }
 
-/// Returns settings as they are stored; NUL characters are replaced, so that what is read is what was stored.
+/// Returns settings as they are stored. JSON writes a NUL as an escape, which every database stores.
 fn stored(settings: &RoleSettings) -> Result<String, StoreError> {
-    Ok(without_nul(&serde_json::to_string(settings).map_err(unusable)?))
-}
-
-/// Replaces the escapes of NUL in JSON. The same characters after an escaped backslash are somebody's text.
-fn without_nul(json: &str) -> String {
-    const NUL: &str = "\\u0000";
-    let (mut replaced, mut rest) = (String::with_capacity(json.len()), json);
-    while let Some(at) = rest.find(NUL) {
-        let (before, from) = rest.split_at(at);
-        let is_escape = before.bytes().rev().take_while(|b| *b == b'\\').count() % 2 == 0;
-        replaced.push_str(before);
-        replaced.push_str(if is_escape { "\u{fffd}" } else { NUL });
-        rest = &from[NUL.len()..];
-    }
-    replaced + rest
+    serde_json::to_string(settings).map_err(unusable)
 }
 
 #[async_trait]

@@ -25,7 +25,7 @@ on_every_store!(
 
 pub(super) fn role(role_id: &str, name: &str) -> Role {
     let settings = RoleSettings {
-        system_prompt: format!("Be {name}, 'always' \u{1f4a1}\n{{current_time}}"),
+        system_prompt: format!("Be {name}, 'always' \0 \\u0000 \u{1f4a1}\n{{current_time}}"),
         model: "m".into(),
         temperature: Some(0.3),
         max_tokens: Some(7),

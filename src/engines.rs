@@ -38,11 +38,10 @@ pub fn needed(config: &Config, models_dir: &Path) -> anyhow::Result<Vec<Engine>>
     let asr = points_at_engine(&config.asr.url, &config.asr.more_urls, e.asr_listen);
     let tts = points_at_engine(&config.tts.url, &config.tts.more_urls, e.tts_listen);
     let llm = uses_embedded_llm(config) || falls_back_to_embedded(config);
-    let program = std::env::current_exe().context("cannot find the running program")?;
     let env = log_env(config);
     let mut engines = Vec::new();
     if asr || tts {
-        require(cfg!(feature = "speech-engine"), "speech engine", "ASR_URL and TTS_URL")?;
+        let program = required("speech engine", "ASR_URL and TTS_URL")?;
         let wanted = [(asr, ASR_MODELS), (tts, TTS_MODELS)];
         let names = wanted.iter().filter(|(on, _)| *on).flat_map(|(_, names)| names);
         require_models(models_dir, names.copied())?;
@@ -63,7 +62,7 @@ pub fn needed(config: &Config, models_dir: &Path) -> anyhow::Result<Vec<Engine>>
         let health_url = format!("http://{page}/healthz");
         engines.push(Engine {
             name: "speech",
-            program: program.clone(),
+            program,
             args,
             env: env.clone(),
             health_url,
@@ -71,7 +70,7 @@ pub fn needed(config: &Config, models_dir: &Path) -> anyhow::Result<Vec<Engine>>
         });
     }
     if llm {
-        require(cfg!(feature = "llm-engine"), "language model engine", "LLM_BASE_URL")?;
+        let program = required("language model engine", "LLM_BASE_URL")?;
         if Path::new(&e.llm_model).extension().is_none_or(|x| x != "gguf") {
             require_models(models_dir, [e.llm_model.as_str()])?;
         }
@@ -87,7 +86,7 @@ pub fn needed(config: &Config, models_dir: &Path) -> anyhow::Result<Vec<Engine>>
 }
 
 /// Returns the environment variables that make engines log like their server.
-fn log_env(config: &Config) -> Vec<(String, String)> {
+pub fn log_env(config: &Config) -> Vec<(String, String)> {
     let format = match config.log.format {
         LogFormat::Text => "text",
         LogFormat::Json => "json",
@@ -155,14 +154,24 @@ fn push(args: &mut Vec<OsString>, name: &str, value: impl ToString) {
     args.push(value.to_string().into());
 }
 
-fn require(built: bool, what: &str, variables: &str) -> anyhow::Result<()> {
-    if !built {
-        bail!(
-            "this build has no {what}: build with `scripts/run`, or point {variables} at services \
-             of your own, or set embedded.enabled = false"
-        );
-    }
-    Ok(())
+/// Name of the program with the engines.
+const PROGRAM: &str = "hearken-engines";
+
+/// Returns the path of the program with the engines: beside the running one, else the first on `PATH`.
+pub fn program() -> Option<PathBuf> {
+    let beside = std::env::current_exe().ok().map(|running| running.with_file_name(PROGRAM));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let on_path = std::env::split_paths(&path).map(|folder| folder.join(PROGRAM));
+    beside.into_iter().chain(on_path).find(|program| program.is_file())
+}
+
+fn required(what: &str, variables: &str) -> anyhow::Result<PathBuf> {
+    program().with_context(|| {
+        format!(
+            "the {what} needs the program {PROGRAM}, which is neither beside this one nor on PATH: build both with \
+             `scripts/engines`, or point {variables} at services of your own, or set embedded.enabled = false"
+        )
+    })
 }
 
 fn require_models<'a>(

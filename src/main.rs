@@ -1,16 +1,16 @@
 //! Entry point: arguments, the command, the exit code.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use hearken::commands::{
-    convert, devices, llm, load, mock_services, models, password, persons, replay, serve, speech,
-    state_server, store, text_client, token, tools,
+    convert, devices, engine, load, mock_services, password, persons, replay, serve, state_server,
+    store, text_client, token, tools,
 };
+use hearken::config::ProcessEnv;
 use hearken::config::env::models_dir;
-use hearken::config::{self, ProcessEnv};
-use hearken::{open_files, telemetry};
+use hearken::open_files;
+use hearken_engines::models::command as models;
 
 /// The allocator of all of our own memory. glibc's keeps what a burst of large messages needed for as
 /// long as something small lies above it.
@@ -31,8 +31,10 @@ const OLD_NAMES: [(&str, &str); 2] = [("chat", "text-client"), ("doubles", "mock
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(serve::Args),
-    Speech(speech::Args),
-    Llm(llm::Args),
+    /// Serve recognition and synthesis with the embedded engines
+    Speech(engine::Args),
+    /// Serve the embedded language model over the OpenAI HTTP API
+    Llm(engine::Args),
     #[command(alias = "chat")]
     TextClient(text_client::Args),
     Replay(replay::ReplayArgs),
@@ -81,14 +83,8 @@ fn print_error(text: &str) {
 async fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Serve(args) => serve::run(args, &ProcessEnv).await.map(|()| ExitCode::SUCCESS),
-        Command::Speech(args) => {
-            let models = engine_start()?;
-            speech::run(args, &models).await.map(|()| ExitCode::SUCCESS)
-        }
-        Command::Llm(args) => {
-            let models = engine_start()?;
-            llm::run(args, &models).await.map(|()| ExitCode::SUCCESS)
-        }
+        Command::Speech(args) => match engine::run("speech", args, &ProcessEnv)? {},
+        Command::Llm(args) => match engine::run("llm", args, &ProcessEnv)? {},
         Command::TextClient(args) => text_client::run(args).await,
         Command::Replay(args) => replay::run(args).await,
         Command::Load(args) => load::run(args).await,
@@ -110,12 +106,4 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
             models::run(args, &root).await.map(|()| ExitCode::SUCCESS)
         }
     }
-}
-
-/// Prepares an engine's process, which reads its settings from the environment only: starts the
-/// log, and returns the folder of the models.
-fn engine_start() -> anyhow::Result<PathBuf> {
-    let config = config::load(None, &ProcessEnv)?;
-    telemetry::start(&config.log, config.time_zone())?;
-    Ok(models_dir(&config.embedded.models_dir, &ProcessEnv))
 }

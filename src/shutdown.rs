@@ -1,12 +1,9 @@
-//! Signals that end a process: SIGTERM, Ctrl-C and, for an engine, the end of its parent. The first
-//! of them cancels one token, on which everything in the server depends.
+//! The signals that end the server: the first of them cancels one token, on which everything in the
+//! server depends.
 
 use std::io;
-use std::os::fd::AsFd as _;
 
-use tokio::io::AsyncReadExt as _;
-use tokio::net::unix::pipe;
-use tokio::signal::unix::{SignalKind, signal};
+use hearken_base::stop_signal::stop_requested;
 use tokio_util::sync::CancellationToken;
 
 /// Cancels `token` when the process receives a stop signal. Returns when `token` is cancelled.
@@ -18,33 +15,5 @@ pub async fn on_signal(token: CancellationToken) -> io::Result<()> {
         told?;
         token.cancel();
     }
-    Ok(())
-}
-
-/// Waits for SIGTERM or SIGINT. With `with_parent`, also waits for the end of standard input: a
-/// pipe that the parent holds open as long as it lives.
-///
-/// # Errors
-/// The system refuses signal handlers, or standard input is no pipe.
-pub async fn stop_requested(with_parent: bool) -> io::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let why = tokio::select! {
-        _ = terminate.recv() => "SIGTERM",
-        _ = interrupt.recv() => "SIGINT",
-        gone = parent_ended(), if with_parent => {
-            gone?;
-            "the parent process has ended"
-        }
-    };
-    tracing::info!(why, "stopping");
-    Ok(())
-}
-
-async fn parent_ended() -> io::Result<()> {
-    let stdin = io::stdin().as_fd().try_clone_to_owned()?;
-    let mut pipe = pipe::Receiver::from_owned_fd(stdin)?;
-    let mut ignored = [0; 256];
-    while pipe.read(&mut ignored).await? > 0 {}
     Ok(())
 }

@@ -8,17 +8,14 @@ use std::time::Duration;
 use anyhow::Context as _;
 use hearken_actors::metrics::stages::TURN_SECONDS;
 use hearken_actors::metrics::{COUNTS, PROVIDER_SECONDS, SECONDS, SECONDS_BOUNDS};
-use jiff::Timestamp;
+use hearken_base::log::{ZoneTime, filter};
 use jiff::tz::TimeZone;
 use metrics::gauge;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use metrics_process::Collector;
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt::format::Writer;
-use tracing_subscriber::fmt::time::FormatTime;
 
 pub use self::open_metrics::open_metrics;
-use crate::config::log::rules;
 use crate::config::{LogConfig, LogFormat};
 
 /// Function that replaces the filter of the running log.
@@ -26,16 +23,6 @@ type Reload = Box<dyn Fn(EnvFilter) -> Result<(), tracing_subscriber::reload::Er
 
 /// Reload function of the running log.
 static RELOAD: OnceLock<Reload> = OnceLock::new();
-
-/// Time stamp format: local time of this zone, in microseconds.
-struct ZoneTime(TimeZone);
-
-impl FormatTime for ZoneTime {
-    fn format_time(&self, to: &mut Writer<'_>) -> std::fmt::Result {
-        let now = Timestamp::now().to_zoned(self.0.clone());
-        write!(to, "{}", now.strftime("%Y-%m-%dT%H:%M:%S%.6f%:z"))
-    }
-}
 
 /// Starts logging for the whole process, with the times of this zone. Further calls change nothing.
 ///
@@ -75,13 +62,6 @@ pub fn changed(level: &str) -> anyhow::Result<impl FnOnce() + Send + use<>> {
             tracing::warn!(%error, "cannot change the log level");
         }
     })
-}
-
-/// Builds the filter of a level, or of filter rules.
-fn filter(named: &str) -> anyhow::Result<EnvFilter> {
-    // rmcp logs the output of tools, which may contain users' words; no log may contain these.
-    let rules = format!("{},rmcp=off", rules(named)?);
-    EnvFilter::try_new(&rules).with_context(|| format!("`log.level` is `{named}`"))
 }
 
 /// Bucket bounds of the histograms of counts: entries of a queue.

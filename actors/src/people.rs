@@ -43,6 +43,9 @@ pub struct SpeakerSettings {
     pub min_speech: Duration,
     /// Share of one core, in percent, that the model may use; beyond it, nobody is recognised.
     pub cpu_percent: u32,
+    /// Longest wait for it to be known who speaks, from the end of their words; beyond it, nobody is recognised.
+    #[serde(rename = "deadline_ms", with = "ms")]
+    pub deadline: Duration,
     /// True if other voices are ignored while the device speaks to a person whose voice is known.
     pub ignore_others: bool,
 }
@@ -54,6 +57,7 @@ impl Default for SpeakerSettings {
             threshold: 0.45,
             min_speech: Duration::from_millis(1_500),
             cpu_percent: 10,
+            deadline: Duration::from_millis(500),
             ignore_others: false,
         }
     }

@@ -4,13 +4,10 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use crate::people::{People, PeopleError, SENTENCES, Speaker, Voice};
 use crate::ports::{Exchange, Person, PersonId};
 
-/// Longest wait for it to be known who speaks, from the end of their words.
-const DEADLINE: Duration = Duration::from_millis(500);
 /// Earlier exchanges that the model is told.
 const EXCHANGES_TOLD: usize = 5;
 
@@ -70,7 +67,8 @@ impl SpeakerTracker {
 
     /// Finds out who says this (16 kHz, mono). It is not known who if that takes too long.
     pub async fn identify(&self, speech: Vec<i16>) -> Speaker {
-        tokio::time::timeout(DEADLINE, self.people.identify(speech)).await.unwrap_or_default()
+        let deadline = self.people.settings().deadline;
+        tokio::time::timeout(deadline, self.people.identify(speech)).await.unwrap_or_default()
     }
 
     /// Reports whether words of this speaker are to be ignored: those of another than the person who is spoken to, as

@@ -11,7 +11,7 @@ use hearken_proto::device::ListenMode;
 use hearken_virtual_device::load::{Distribution, Figures, LoadPlan, Measured};
 
 use super::mock_services::speech as speech_of;
-use crate::shutdown::stop_requested;
+use hearken_base::stop_signal::stop_requested;
 
 /// Loads a server with many virtual devices, and shows times, packets, errors and resource usage.
 ///

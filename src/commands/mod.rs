@@ -2,16 +2,14 @@
 
 pub mod convert;
 pub mod devices;
-pub mod llm;
+pub mod engine;
 pub mod load;
 pub mod mock_services;
-pub mod models;
 pub mod password;
 pub mod persons;
 pub mod replay;
 pub mod serve;
 pub mod server;
-pub mod speech;
 pub mod state_server;
 pub mod store;
 pub mod text_client;

@@ -5,10 +5,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
+use hearken_base::stop_signal::stop_requested;
 use hearken_state_server::Storage;
 
 use crate::config::{self, EnvVars};
-use crate::{shutdown, telemetry};
+use crate::telemetry;
 
 /// Serves the states of chat sessions: dice, characters, combat. An example to begin with.
 #[derive(Debug, Clone, clap::Args)]
@@ -47,7 +48,7 @@ pub async fn run(args: Args, env: &dyn EnvVars) -> anyhow::Result<()> {
     tokio::pin!(server);
     tokio::select! {
         ended = &mut server => return ended.context("the server failed"),
-        told = shutdown::stop_requested(false) => told?,
+        told = stop_requested(false) => told?,
     }
     tokio::join!(handle.stop(true), server).1.context("the server failed")
 }

@@ -3,11 +3,11 @@
 
 use hearken_actors::settings::days::in_days;
 use hearken_actors::settings::ms::in_ms;
-use hearken_base::Secret;
+use hearken_base::{Secret, log};
 use hearken_proto::gateway::MAX_TOKENS;
 
+use super::Config;
 use super::reader::ConfigError;
-use super::{Config, log};
 
 /// Shortest accepted secret, in bytes.
 const MIN_SECRET_BYTES: usize = 16;
@@ -48,7 +48,11 @@ pub fn check(config: &Config) -> Result<(), ConfigError> {
     within("history.max_audio_mib", config.history.max_audio_mib, 0, 1_000_000)?;
     usage(config)?;
     within("traces.timeout_ms", config.traces.timeout_ms, 100, 60_000)?;
-    log::rules(&config.log.level)?;
+    log::filter(&config.log.level).map_err(|_| ConfigError::Value {
+        key: "log.level",
+        value: config.log.level.clone(),
+        remedy: log::LevelError::REMEDY.to_owned(),
+    })?;
     within("server.max_connections", config.server.max_connections, 1, 1_000_000)?;
     within("server.shutdown_timeout_ms", config.server.shutdown_timeout_ms, 100, 10_000)
 }
@@ -119,6 +123,7 @@ fn speakers(config: &Config) -> Result<(), ConfigError> {
     let s = &config.speakers;
     within("speakers.threshold", s.threshold, 0.1, 0.95)?;
     within("speakers.min_speech_ms", in_ms(s.min_speech), 500, 5_000)?;
+    within("speakers.deadline_ms", in_ms(s.deadline), 100, 5_000)?;
     within("speakers.cpu_percent", s.cpu_percent, 1, 100)
 }
 

@@ -5,13 +5,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use hearken_base::child_env::is_inherited;
+use hearken_engines::models::default_root;
 
 /// Prefix of the variables that name a key: `HEARKEN__SECTION__KEY`.
 pub const PREFIX: &str = "HEARKEN__";
-/// Folder of the models, if `embedded.models_dir` is empty.
-pub const MODELS: &str = "HEARKEN_MODELS";
-/// User's cache folder (XDG base directory specification).
-pub const CACHE_HOME: &str = "XDG_CACHE_HOME";
 /// User's data folder (XDG base directory specification).
 pub const DATA_HOME: &str = "XDG_DATA_HOME";
 /// User's home folder.
@@ -95,18 +92,12 @@ impl EnvVars for BTreeMap<String, String> {
     }
 }
 
-/// Returns the folder of the models: `configured`, else [`MODELS`], else a folder in the user's
-/// cache folder, else one below the working directory.
+/// Returns the folder of the models: `configured`, else that of [`default_root`].
 pub fn models_dir(configured: &std::path::Path, env: &dyn EnvVars) -> PathBuf {
-    if !configured.as_os_str().is_empty() {
-        return configured.to_owned();
+    if configured.as_os_str().is_empty() {
+        return default_root(|name| env.get(name));
     }
-    if let Some(folder) = env.get(MODELS) {
-        return folder.into();
-    }
-    let cache = env.get(CACHE_HOME).map(PathBuf::from);
-    let cache = cache.or_else(|| Some(PathBuf::from(env.get(HOME)?).join(".cache")));
-    cache.unwrap_or_else(|| ".cache".into()).join("hearken").join("models")
+    configured.to_owned()
 }
 
 /// Returns the folder of the server's data: `configured`, else `hearken` in the user's data folder,
@@ -146,17 +137,12 @@ mod tests {
     }
 
     #[test]
-    fn the_models_folder_is_looked_for_in_order() {
-        let env = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
-            pairs.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect()
-        };
-        let all = env(&[(MODELS, "/m"), (CACHE_HOME, "/c"), (HOME, "/h")]);
-        let none = std::path::Path::new("");
-        assert_eq!(models_dir("/x".as_ref(), &all), PathBuf::from("/x"));
-        assert_eq!(models_dir(none, &all), PathBuf::from("/m"));
-        let rest = env(&[(MODELS, ""), (CACHE_HOME, "/c"), (HOME, "/h")]);
-        assert_eq!(models_dir(none, &rest), PathBuf::from("/c/hearken/models"));
-        let home = env(&[(HOME, "/h")]);
-        assert_eq!(models_dir(none, &home), PathBuf::from("/h/.cache/hearken/models"));
+    fn a_configured_models_folder_comes_first() {
+        let env: BTreeMap<String, String> = [("HEARKEN_MODELS".into(), "/m".into())].into();
+        assert_eq!(models_dir("/x".as_ref(), &env), PathBuf::from("/x"));
+        assert_eq!(models_dir("".as_ref(), &env), PathBuf::from("/m"));
+        let empty: BTreeMap<String, String> =
+            [("HEARKEN_MODELS".into(), String::new()), ("HOME".into(), "/h".into())].into();
+        assert_eq!(models_dir("".as_ref(), &empty), PathBuf::from("/h/.cache/hearken/models"));
     }
 }

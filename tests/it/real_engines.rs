@@ -1,8 +1,10 @@
 //! Recorded human speech through the real server and its real engines, as a person would meet
-//! them: `hearken serve` as a process, its engines as its children, `hearken replay` as the
-//! device. Needs a binary with engines and the models (`scripts/test` provides both, and names
-//! the binary in `HEARKEN_ENGINES`); elsewhere each test says so and passes.
+//! them: `hearken serve` as a process, `hearken-engines` as its children, `hearken replay` as the
+//! device. Needs the program with the engines and the models (`scripts/test` provides both, and names
+//! the program in `HEARKEN_ENGINES`); elsewhere each test says so and passes.
 
+#[path = "real_engines/commands.rs"]
+mod commands;
 #[path = "real_engines/restarts.rs"]
 mod restarts;
 #[path = "real_engines/server.rs"]
@@ -27,8 +29,8 @@ const ENGLISH: [(&str, f64); 3] =
 
 #[tokio::test]
 async fn people_are_understood_and_answered_so_that_the_answer_can_be_understood() {
-    let Some(binary) = engines() else { return };
-    let server = Server::start(&binary, &[]).await;
+    let Some(engines) = engines() else { return };
+    let server = Server::start(&engines, &[]).await;
     for fixtures in [CHINESE, ENGLISH] {
         let mut outcomes = Vec::new();
         for (fixture, alone) in fixtures {
@@ -47,8 +49,8 @@ async fn people_are_understood_and_answered_so_that_the_answer_can_be_understood
 
 #[tokio::test]
 async fn people_who_stand_in_noise_or_speak_shortly_are_heard() {
-    let Some(binary) = engines() else { return };
-    let server = Server::start(&binary, &[]).await;
+    let Some(engines) = engines() else { return };
+    let server = Server::start(&engines, &[]).await;
     for fixture in ["en_go_forward_noisy", "zh_trade_stalls_noisy", "en_go_forward", "zh_own_foot"]
     {
         let outcome = server.replay(fixture, &["--expect"]).await;
@@ -60,8 +62,8 @@ async fn people_who_stand_in_noise_or_speak_shortly_are_heard() {
 
 #[tokio::test]
 async fn a_spoken_request_sets_the_volume_of_the_device() {
-    let Some(binary) = engines() else { return };
-    let server = Server::start(&binary, &[]).await;
+    let Some(engines) = engines() else { return };
+    let server = Server::start(&engines, &[]).await;
     let outcome = server.replay("en_set_volume", &["--expect"]).await;
     outcome.report("a tool of the device");
     outcome.assert_expectations("en_set_volume");
@@ -70,12 +72,12 @@ async fn a_spoken_request_sets_the_volume_of_the_device() {
 
 #[tokio::test]
 async fn the_first_words_are_heard_while_the_model_still_writes() {
-    let Some(binary) = engines() else { return };
+    let Some(engines) = engines() else { return };
     let prompt = "Whatever the user says, answer only with this poem, line by line, to its end: One \
                   apple is red. Two apples are green. Three apples are blue. Four apples are \
                   white. Five apples are black. Six apples are small. Seven apples are big. Eight \
                   apples are gone.";
-    let server = Server::start(&binary, &[("HEARKEN__DIALOGUE__SYSTEM_PROMPT", prompt)]).await;
+    let server = Server::start(&engines, &[("HEARKEN__DIALOGUE__SYSTEM_PROMPT", prompt)]).await;
     let outcome = server.replay("en_go_somewhere", &[]).await;
     outcome.report("a long answer");
     let audio = server.logged("sent the first audio").await;
@@ -86,8 +88,8 @@ async fn the_first_words_are_heard_while_the_model_still_writes() {
 
 #[tokio::test]
 async fn ten_people_at_once_each_get_their_own_answer() {
-    let Some(binary) = engines() else { return };
-    let server = Server::start(&binary, &[]).await;
+    let Some(engines) = engines() else { return };
+    let server = Server::start(&engines, &[]).await;
     let all = CHINESE.into_iter().chain(ENGLISH).map(|(fixture, _)| fixture);
     let fixtures: Vec<&str> = all.cycle().take(10).collect();
     let replays = fixtures.iter().enumerate().map(|(n, fixture)| {
@@ -109,8 +111,8 @@ async fn ten_people_at_once_each_get_their_own_answer() {
 
 #[tokio::test]
 async fn an_engine_that_is_killed_costs_one_turn() {
-    let Some(binary) = engines() else { return };
-    let server = Server::start(&binary, &[]).await;
+    let Some(engines) = engines() else { return };
+    let server = Server::start(&engines, &[]).await;
     for (engine, moment) in [("speech", "speech has started"), ("llm", "sent the transcript")] {
         let turn = server.replay("zh_what_is_this", &[]);
         let kill = async {
@@ -135,8 +137,8 @@ async fn an_engine_that_is_killed_costs_one_turn() {
 /// Each service holds its own models, about 900 MiB; the model is a stub, which needs no core.
 #[tokio::test]
 async fn one_of_three_speech_services_is_killed_and_no_turn_fails() {
-    let Some(binary) = engines() else { return };
-    let mut services: [Speech; 3] = std::array::from_fn(|_| Speech::start(&binary));
+    let Some(engines) = engines() else { return };
+    let mut services: [Speech; 3] = std::array::from_fn(|_| Speech::start(&engines));
     for service in &services {
         service.ready().await;
     }
@@ -151,7 +153,7 @@ async fn one_of_three_speech_services_is_killed_and_no_turn_fails() {
         ("HEARKEN__TTS__MORE_URLS", [second.tts_url(), third.tts_url()].join(",")),
     ];
     let env = env.each_ref().map(|(name, value)| (*name, value.as_str()));
-    let mut server = Server::start(&binary, &env).await;
+    let mut server = Server::start(&engines, &env).await;
     server.reads_back_at(second.asr_port);
 
     let listening = r#"hearken_provider_in_flight{port="asr",backend="0"}"#;

@@ -30,7 +30,7 @@ impl Worker {
             without: "nobody is recognised by voice",
             metric: "hearken_speaker_embedder_seconds",
             waiting: 4,
-            deadline: Duration::from_secs(2),
+            deadline: Duration::from_secs(5),
             cpu_percent,
         };
         Ok(Self(hearken_inference::Worker::start(settings, file, load)?))

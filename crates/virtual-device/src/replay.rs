@@ -203,7 +203,9 @@ impl Replay {
         let heard = sound::heard(&report, rate_hz).map_err(ReplayError::Reply)?;
         let read = match &self.recogniser {
             Some(recogniser) if !heard.samples.is_empty() => {
-                let text = read_back(recogniser, &heard).await.map_err(ReplayError::Reply)?;
+                // Words are judged by what was sent: a late packet is in `gaps_ms`.
+                let sent = sound::sent(&report, rate_hz).map_err(ReplayError::Reply)?;
+                let text = read_back(recogniser, &sent).await.map_err(ReplayError::Reply)?;
                 Some(ReadBack { agreement: agreement(&report.reply(), &text), text })
             }
             _ => None,

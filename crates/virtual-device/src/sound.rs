@@ -220,12 +220,26 @@ pub fn side_of(recording: &Recording, side: Side) -> anyhow::Result<Sound> {
 /// # Errors
 /// Fails if Opus does not support the rate.
 pub fn heard(report: &Report, rate_hz: u32) -> anyhow::Result<Sound> {
+    played(report, rate_hz, LONGEST_GAP)
+}
+
+/// Returns the audio that the device played, packet after packet, as the server sent it: a packet that
+/// came late leaves no silence.
+///
+/// # Errors
+/// Fails if Opus does not support the rate.
+pub fn sent(report: &Report, rate_hz: u32) -> anyhow::Result<Sound> {
+    played(report, rate_hz, Duration::ZERO)
+}
+
+/// Decodes the played packets, with silences between them of at most `longest_gap`.
+fn played(report: &Report, rate_hz: u32, longest_gap: Duration) -> anyhow::Result<Sound> {
     let mut decoder = Decoder::new(rate_hz)?;
     let mut samples = Vec::new();
     let mut ended = None;
     for (at, opus, length) in report.heard() {
         if let Some(ended) = ended {
-            let silence = at.saturating_sub(ended).min(LONGEST_GAP);
+            let silence = at.saturating_sub(ended).min(longest_gap);
             samples.resize(samples.len() + samples_in(silence, rate_hz), 0);
         }
         if let Err(e) = decoder.decode(opus, &mut samples) {

@@ -10,7 +10,7 @@ use tokio::process::{Child, Command};
 
 use super::server::{LOADING, LOOK_EVERY, engines, free_ports, health_of};
 
-/// A running `hearken llm`.
+/// A running `hearken-engines llm`.
 struct Model {
     child: Child,
     port: u16,
@@ -26,9 +26,9 @@ struct Answer {
 }
 
 impl Model {
-    async fn start(binary: &Path, prompts: &Path) -> Self {
+    async fn start(engines: &Path, prompts: &Path) -> Self {
         let [port] = free_ports();
-        let child = Command::new(binary)
+        let child = Command::new(engines)
             .args(["llm", "--listen", &format!("127.0.0.1:{port}"), "--prompt-cache"])
             .arg(prompts)
             .stdout(Stdio::null())
@@ -102,12 +102,12 @@ fn state(folder: &Path) -> Vec<std::path::PathBuf> {
 
 #[tokio::test]
 async fn tools_that_were_read_before_a_restart_are_not_read_again() {
-    let Some(binary) = engines() else { return };
+    let Some(engines) = engines() else { return };
     let folder = tempfile::tempdir().unwrap();
     let prompts = folder.path().join("prompts");
     let question = request(Some("Turn lamp number 3 on."));
 
-    let model = Model::start(&binary, &prompts).await;
+    let model = Model::start(&engines, &prompts).await;
     let ahead = model.ask(&request(None)).await;
     let warm = model.ask(&question).await;
     model.kill().await;
@@ -115,7 +115,7 @@ async fn tools_that_were_read_before_a_restart_are_not_read_again() {
     let kept = state(&prompts);
     assert_eq!(kept.len(), 1, "tools alone are kept, and nobody's question: {kept:?}");
 
-    let model = Model::start(&binary, &prompts).await;
+    let model = Model::start(&engines, &prompts).await;
     let first = model.ask(&question).await;
     model.kill().await;
     eprintln!(
@@ -131,7 +131,7 @@ async fn tools_that_were_read_before_a_restart_are_not_read_again() {
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     std::fs::write(&kept[0], bytes).unwrap();
-    let model = Model::start(&binary, &prompts).await;
+    let model = Model::start(&engines, &prompts).await;
     let anew = model.ask(&question).await;
     model.kill().await;
     assert!(anew.cached_tokens < 10, "a file that was changed is not used: {anew:?}");

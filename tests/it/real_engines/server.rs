@@ -1,6 +1,7 @@
 //! The real server as a process on free ports, its log, and `hearken replay` as its device.
 
 use std::cell::Cell;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -12,16 +13,18 @@ use hearken_virtual_device::text_similarity::{error_rate, tokens};
 use serde_json::Value;
 use tokio::process::{Child, Command};
 
+use crate::support::process::program;
+
 /// Time for models to load on two busy cores.
 pub(super) const LOADING: Duration = Duration::from_secs(120);
 /// Between two looks at something that changes by itself.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// The binary with engines, where there is one.
+/// The program with the engines, where there is one.
 pub(super) fn engines() -> Option<PathBuf> {
     let named = ProcessEnv.get("HEARKEN_ENGINES").map(PathBuf::from);
     if named.is_none() {
-        eprintln!("skipped: HEARKEN_ENGINES names no binary with engines; run scripts/test");
+        eprintln!("skipped: HEARKEN_ENGINES names no program with engines; run scripts/test");
     }
     named
 }
@@ -29,7 +32,6 @@ pub(super) fn engines() -> Option<PathBuf> {
 /// A running server.
 pub(super) struct Server {
     child: Child,
-    binary: PathBuf,
     port: u16,
     asr_port: u16,
     log: PathBuf,
@@ -49,14 +51,15 @@ pub(super) struct Outcome {
 
 impl Server {
     /// Starts `hearken serve` on free ports and waits until all is ready.
-    pub(super) async fn start(binary: &Path, env: &[(&str, &str)]) -> Self {
+    pub(super) async fn start(engines: &Path, env: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("server.log");
         let [port, asr, asr_page, tts, tts_page, llm] = free_ports();
         let local = |port: u16| format!("127.0.0.1:{port}");
-        let child = Command::new(binary)
+        let child = Command::new(program())
             .arg("serve")
             .current_dir(folder.path())
+            .env("PATH", path_with(engines))
             .env("CLOUD_HOST", "127.0.0.1")
             .env("CLOUD_PORT", port.to_string())
             .env("ASR_URL", format!("ws://{}", local(asr)))
@@ -77,15 +80,8 @@ impl Server {
             .kill_on_drop(true)
             .spawn()
             .unwrap();
-        let server = Self {
-            child,
-            binary: binary.to_owned(),
-            port,
-            asr_port: asr,
-            log,
-            read_from: Cell::new(0),
-            _folder: folder,
-        };
+        let server =
+            Self { child, port, asr_port: asr, log, read_from: Cell::new(0), _folder: folder };
         server.ready(LOADING).await;
         server
     }
@@ -142,7 +138,7 @@ impl Server {
 
     /// Plays a fixture to the server as a device would, and reads the reply back.
     pub(super) async fn replay(&self, fixture: &str, args: &[&str]) -> Outcome {
-        let output = Command::new(&self.binary)
+        let output = Command::new(program())
             .arg("replay")
             .arg(recording(fixture))
             .arg("--json")
@@ -226,6 +222,13 @@ impl Outcome {
         let held = |v: &Value| v["held"] == true || v["what"] == "readback";
         assert!(verdicts.len() >= 3 && verdicts.iter().all(held), "{what}: {verdicts:#?}");
     }
+}
+
+/// `PATH` on which the server finds its engines, where they are not beside it.
+pub(super) fn path_with(engines: &Path) -> OsString {
+    let folder = engines.parent().unwrap().to_owned();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::join_paths(std::iter::once(folder).chain(std::env::split_paths(&path))).unwrap()
 }
 
 pub(super) fn recording(fixture: &str) -> PathBuf {

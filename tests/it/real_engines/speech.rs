@@ -1,4 +1,4 @@
-//! `hearken speech` as a process of its own, on free ports. Not for what is said to it.
+//! `hearken-engines speech` as a process of its own, on free ports. Not for what is said to it.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -18,10 +18,10 @@ pub(super) struct Speech {
 
 impl Speech {
     /// Starts one; it is ready later.
-    pub(super) fn start(binary: &Path) -> Self {
+    pub(super) fn start(engines: &Path) -> Self {
         let [asr_port, asr_page, tts_port, tts_page] = free_ports();
         let local = |port: u16| format!("127.0.0.1:{port}");
-        let child = Command::new(binary)
+        let child = Command::new(engines)
             .args(["speech", "--threads", "1"])
             .args(["--asr-listen", &local(asr_port), "--asr-page", &local(asr_page)])
             .args(["--tts-listen", &local(tts_port), "--tts-page", &local(tts_page)])

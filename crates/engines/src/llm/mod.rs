@@ -5,7 +5,8 @@
 //! thread behind a bounded queue), [`request`] and [`reply`] (OpenAI's JSON), [`http`] (the
 //! routes), [`two_pass`] (several model runs for a request with tools). Pure parts: [`chatml`] (the
 //! prompt), [`grammar`] (the form of answers with tools), [`answer`] (model bytes to text and tool
-//! calls), [`prompt_cache`] (prompts that stay over a restart). `llama` is the model itself, only in builds with the feature `llm-engine`.
+//! calls), [`prompt_cache`] (prompts that stay over a restart). The model itself is in the program
+//! `hearken-engines`.
 
 pub mod answer;
 pub mod chatml;
@@ -13,8 +14,6 @@ pub mod engine;
 pub mod generation;
 pub mod grammar;
 pub mod http;
-#[cfg(feature = "llm-engine")]
-pub mod llama;
 pub mod prompt_cache;
 pub mod reply;
 pub mod request;

@@ -1,9 +1,9 @@
 //! The model catalogue, and everything that turns hub files and packages into folders of model
-//! files. Not here: the engines that load the models, and the location of the model folder (that is
-//! configuration).
+//! files. Not here: the engines that load the models.
 
 mod archive;
 mod catalogue;
+pub mod command;
 mod error;
 mod fetch;
 mod hash;
@@ -11,9 +11,11 @@ mod hub;
 mod package;
 mod prepare;
 mod program;
+mod root;
 mod verification_cache;
 
 pub use catalogue::{Catalogue, Input, Model, ModelFile, Package, Purpose, Registry};
 pub use error::ModelError;
 pub use fetch::{Event, OnEvent, fetch};
+pub use root::default_root;
 pub use verification_cache::{FileReport, FileState, folder, inspect, is_ready};

@@ -2,8 +2,8 @@
 //! `hearken_proto::speech`. Knows nothing of devices, dialogue or sessions: it can run alone on
 //! another machine.
 //!
-//! Reading order: [`engine`] (the traits of an engine), [`asr_service`], [`tts_service`], `serve`
-//! (all of it together).
+//! Reading order: [`engine`] (the traits of an engine), [`asr_service`], [`tts_service`]. The
+//! program `hearken-engines` has all of it together.
 
 pub mod asr_service;
 pub mod engine;
@@ -11,8 +11,6 @@ pub mod page;
 pub mod phrase_cache;
 pub mod plan;
 pub mod pool;
-#[cfg(feature = "speech-engine")]
-pub mod serve;
 pub mod socket;
 pub mod start_delay;
 pub mod text;

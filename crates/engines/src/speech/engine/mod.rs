@@ -1,17 +1,7 @@
 //! Traits of the engines that the speech service needs: speech recognition, voice activity
-//! detection, speech synthesis. The sherpa-onnx implementations are behind the feature
-//! `speech-engine`; nothing here knows sockets.
+//! detection, speech synthesis. The sherpa-onnx implementations are in
+//! the program `hearken-engines`; nothing here knows sockets.
 
-#[cfg(feature = "speech-engine")]
-pub mod espeak;
-#[cfg(feature = "speech-engine")]
-pub mod load;
-#[cfg(feature = "speech-engine")]
-mod sherpa_asr;
-#[cfg(feature = "speech-engine")]
-mod sherpa_tts;
-#[cfg(feature = "speech-engine")]
-mod sherpa_vad;
 pub mod wave;
 
 use std::path::PathBuf;

@@ -9,12 +9,14 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::asr_service::AsrService;
-use super::engine::{EngineError, RecognitionEngines, VoicePair, load};
-use super::page::{self, Page};
-use super::pool::Pool;
-use super::tts_service::TtsService;
-use super::voice_speeds::VoiceSpeeds;
+use hearken_engines::speech::asr_service::AsrService;
+use hearken_engines::speech::engine::{EngineError, RecognitionEngines, VoicePair};
+use hearken_engines::speech::page::{self, Page};
+use hearken_engines::speech::pool::Pool;
+use hearken_engines::speech::tts_service::TtsService;
+use hearken_engines::speech::voice_speeds::VoiceSpeeds;
+
+use crate::load;
 
 /// File in the models folder that stores the speed of the voices on this machine.
 const PACE_FILE: &str = "voice-speed.json";
@@ -23,35 +25,35 @@ const LAST_WORK: Duration = Duration::from_millis(1_200);
 
 /// Addresses of one service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Listen {
+pub(crate) struct Listen {
     /// Address of its WebSocket.
-    pub socket: SocketAddr,
+    pub(crate) socket: SocketAddr,
     /// Address of its demo page and health check.
-    pub page: SocketAddr,
+    pub(crate) page: SocketAddr,
 }
 
 /// Services to run, and their limits.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Settings {
+pub(crate) struct Settings {
     /// Addresses of recognition; `None` leaves it out.
-    pub asr: Option<Listen>,
+    pub(crate) asr: Option<Listen>,
     /// Addresses of synthesis; `None` leaves it out.
-    pub tts: Option<Listen>,
+    pub(crate) tts: Option<Listen>,
     /// Path of the models folder.
-    pub models: PathBuf,
+    pub(crate) models: PathBuf,
     /// Number of threads that run engines.
-    pub threads: usize,
+    pub(crate) threads: usize,
     /// Maximum number of waiting jobs of each kind, and of open synthesis requests.
-    pub queue_len: usize,
+    pub(crate) queue_len: usize,
     /// Size of the cache of spoken phrases, in bytes.
-    pub cache_bytes: usize,
+    pub(crate) cache_bytes: usize,
     /// Seconds of work per second of speech above which the natural Chinese voice is not used.
-    pub hopeless_cost: f64,
+    pub(crate) hopeless_cost: f64,
 }
 
 /// Reason why the service does not run.
 #[derive(Debug, thiserror::Error)]
-pub enum ServeError {
+pub(crate) enum ServeError {
     /// The service cannot listen on an address.
     #[error("cannot listen on {address}: {reason}; is another server running there?")]
     Listen {
@@ -83,7 +85,7 @@ struct Bound {
 ///
 /// # Errors
 /// An address is taken, or an engine does not load.
-pub async fn run(
+pub(crate) async fn run(
     settings: Settings,
     stop: CancellationToken,
     ready: impl FnOnce(),

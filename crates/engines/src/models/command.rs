@@ -1,5 +1,5 @@
 //! `hearken models`: shows the catalogue, fetches models, checks their files. Only the terminal
-//! output; the work is in `hearken_engines::models`.
+//! output; the work is beside this file.
 #![allow(clippy::print_stdout, reason = "what a command answers goes to standard output")]
 
 use std::io::{IsTerminal, Write};
@@ -7,9 +7,9 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use super::{Catalogue, Event, FileState, Model};
 use anyhow::bail;
 use clap::{Parser, Subcommand};
-use hearken_engines::models::{self, Catalogue, Event, FileState, Model};
 
 const EXAMPLES: &str = "Examples:
   hearken models list                      what there is, and what is here already
@@ -66,7 +66,7 @@ pub async fn run(args: Args, root: &Path) -> anyhow::Result<()> {
                 names.extend(catalogue.select(&[])?.iter().map(|model| model.name.clone()));
             }
             let display = Display::new();
-            let outcome = models::fetch(root, &names, &|event| display.show(event)).await;
+            let outcome = super::fetch(root, &names, &|event| display.show(event)).await;
             display.end_line();
             outcome?;
         }
@@ -76,7 +76,7 @@ pub async fn run(args: Args, root: &Path) -> anyhow::Result<()> {
 }
 
 fn list(catalogue: &Catalogue, root: &Path, long: bool) {
-    let mark = |model: &Model| match (models::is_ready(root, model), model.tested) {
+    let mark = |model: &Model| match (super::is_ready(root, model), model.tested) {
         (true, _) => "here",
         (false, true) if model.default => "default",
         (false, true) => "",
@@ -119,14 +119,14 @@ fn details(model: &Model) {
 
 async fn verify(catalogue: &Catalogue, root: &Path, names: &[String]) -> anyhow::Result<()> {
     let chosen: Vec<&Model> = if names.is_empty() {
-        let here = |model: &&Model| models::folder(root, model).is_dir();
+        let here = |model: &&Model| super::folder(root, model).is_dir();
         catalogue.models.iter().filter(here).collect()
     } else {
         catalogue.select(names)?
     };
     let mut bad = 0;
     for model in &chosen {
-        for report in models::inspect(root, model).await? {
+        for report in super::inspect(root, model).await? {
             let (word, detail) = match &report.state {
                 FileState::Good => ("good", String::new()),
                 FileState::Missing => ("MISSING", String::new()),

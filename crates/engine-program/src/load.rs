@@ -6,18 +6,18 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-use super::espeak::{self, PinyinVoice};
-use super::sherpa_asr::Whisper;
-use super::sherpa_tts::{KOKORO_NAME, KOKORO_SPEAKERS, Kokoro, Piper};
-use super::sherpa_vad::Silero;
-use super::{EngineError, RecognitionEngines, Voice, VoicePair};
-use crate::speech::voice_speeds::VoiceSpeeds;
+use crate::espeak::{self, PinyinVoice};
+use crate::sherpa_asr::Whisper;
+use crate::sherpa_tts::{KOKORO_NAME, KOKORO_SPEAKERS, Kokoro, Piper};
+use crate::sherpa_vad::Silero;
+use hearken_engines::speech::engine::{EngineError, RecognitionEngines, Voice, VoicePair};
+use hearken_engines::speech::voice_speeds::VoiceSpeeds;
 
 /// Loads the recogniser and the detector. Takes a second or two.
 ///
 /// # Errors
 /// A model is missing or does not load.
-pub fn hearing(models: &Path, threads: usize) -> Result<RecognitionEngines, EngineError> {
+pub(crate) fn hearing(models: &Path, threads: usize) -> Result<RecognitionEngines, EngineError> {
     let silero = Silero::new(&models.join("silero-vad"));
     let recognizer = Whisper::load(&models.join("whisper-base"), &silero, threads)?;
     Ok(RecognitionEngines { recognizer: Arc::new(recognizer), detectors: Arc::new(silero) })
@@ -29,7 +29,7 @@ pub fn hearing(models: &Path, threads: usize) -> Result<RecognitionEngines, Engi
 ///
 /// # Errors
 /// The English voice or espeak-ng is missing.
-pub fn speakers(
+pub(crate) fn speakers(
     models: &Path,
     threads: usize,
     paces: &VoiceSpeeds,
@@ -76,7 +76,7 @@ pub fn speakers(
 
 /// Returns true if the speed of the Chinese voice was measured before. A cost above `hopeless_cost`
 /// may come from a time of high load: it is measured again at each start.
-pub fn speeds_are_known(paces: &VoiceSpeeds, hopeless_cost: f64) -> bool {
+pub(crate) fn speeds_are_known(paces: &VoiceSpeeds, hopeless_cost: f64) -> bool {
     paces.cost(KOKORO_NAME).is_some_and(|cost| cost <= hopeless_cost)
 }
 

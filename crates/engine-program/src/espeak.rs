@@ -11,8 +11,8 @@ use hearken_base::child_env;
 use pinyin::ToPinyin;
 use tokio_util::sync::CancellationToken;
 
-use super::{EngineError, Voice};
-use crate::speech::text::clauses;
+use hearken_engines::speech::engine::{EngineError, Voice};
+use hearken_engines::speech::text::clauses;
 
 /// Deadline of one process: a clause takes espeak-ng some 20 ms; after this long it hangs.
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -20,7 +20,7 @@ const DEADLINE: Duration = Duration::from_secs(5);
 const MOST_BYTES: u64 = 8 << 20;
 
 /// Returns true if espeak-ng can be started.
-pub fn installed() -> bool {
+pub(crate) fn installed() -> bool {
     run(&["--version"], "").is_ok()
 }
 
@@ -28,7 +28,7 @@ pub fn installed() -> bool {
 ///
 /// # Errors
 /// espeak-ng is missing, fails or hangs.
-pub fn phonemes(clause: &str) -> Result<String, EngineError> {
+pub(crate) fn phonemes(clause: &str) -> Result<String, EngineError> {
     let mut ipa = String::new();
     // espeak-ng drops punctuation, which the voice needs for its intonation.
     for (words, mark) in phrases(clause) {

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use sherpa_onnx::{SileroVadModelConfig, VadModelConfig, VoiceActivityDetector};
 
-use super::wave::{to_float, to_i16};
-use super::{Detected, DetectorSource, EngineError, SpeechDetector};
+use hearken_engines::speech::engine::wave::{to_float, to_i16};
+use hearken_engines::speech::engine::{Detected, DetectorSource, EngineError, SpeechDetector};
 
 /// Samples per step of the model at 16 kHz.
 const WINDOW: usize = 512;
@@ -18,9 +18,9 @@ pub(super) struct Silero {
 /// Sensitivity of a detector.
 #[derive(Clone, Copy)]
 pub(super) struct Tuning {
-    pub threshold: f32,
-    pub min_silence_s: f32,
-    pub max_speech_s: f32,
+    pub(crate) threshold: f32,
+    pub(crate) min_silence_s: f32,
+    pub(crate) max_speech_s: f32,
 }
 
 impl Silero {

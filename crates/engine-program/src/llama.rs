@@ -23,13 +23,13 @@ use llama_cpp_2::token::LlamaToken;
 use llama_cpp_2::token::data::LlamaTokenData;
 use llama_cpp_2::token::data_array::LlamaTokenDataArray;
 
-use super::chatml::{self, Segment};
-use super::generation::{
+use hearken_engines::llm::chatml::{self, Segment};
+use hearken_engines::llm::generation::{
     Emit, Finish, FinishReason, Generation, Generator, LlmError, Piece, Sampling,
 };
-use super::grammar;
-use super::prompt_cache::{PromptCache, common};
-use super::two_pass::TwoPass;
+use hearken_engines::llm::grammar;
+use hearken_engines::llm::prompt_cache::{PromptCache, common};
+use hearken_engines::llm::two_pass::TwoPass;
 
 /// Version of the format of kept states.
 const LLAMA_CPP: &str = "llama-cpp-2 0.1.160";
@@ -53,21 +53,21 @@ const TOP_K: i32 = 20;
 
 /// Settings of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LlamaSettings {
+pub(crate) struct LlamaSettings {
     /// Model file: GGUF, whose chat format is ChatML.
-    pub model: PathBuf,
+    pub(crate) model: PathBuf,
     /// Longest conversation including its answer, in tokens.
-    pub context_tokens: NonZeroU32,
+    pub(crate) context_tokens: NonZeroU32,
     /// Threads that generate the answer. More threads than free cores make it many times slower.
-    pub threads: i32,
+    pub(crate) threads: i32,
     /// Threads that read the prompt.
-    pub prompt_threads: i32,
+    pub(crate) prompt_threads: i32,
     /// Folder with prompts that were read before; none if it is not given.
-    pub prompt_cache: Option<PathBuf>,
+    pub(crate) prompt_cache: Option<PathBuf>,
 }
 
 /// Loads a model, passes it to `use_it`, and frees it when that returns.
-pub fn run(
+pub(crate) fn run(
     settings: &LlamaSettings,
     use_it: &mut dyn FnMut(&mut dyn Generator),
 ) -> Result<(), LlmError> {

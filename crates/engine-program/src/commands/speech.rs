@@ -1,12 +1,16 @@
-//! `hearken speech`: the embedded speech engines with both speech protocols. Only arguments and
-//! signals; the service is in `hearken_engines::speech`.
+//! `hearken-engines speech`: the embedded speech engines with both speech protocols. Only arguments
+//! and signals; the service is in [`crate::speech`].
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use hearken_base::stop_signal::stop_requested;
+use tokio_util::sync::CancellationToken;
+
+use crate::speech::{self, Listen, Settings};
+
 /// Cost (seconds of work per second of speech) above which the natural Chinese voice is too slow,
 /// and the robotic one is used instead.
-#[cfg(feature = "speech-engine")]
 const HOPELESS_COST: f64 = 2.5;
 
 /// Serves recognition and synthesis with the embedded engines.
@@ -15,52 +19,40 @@ const HOPELESS_COST: f64 = 2.5;
     after_help = "Examples:\n  hearken speech\n  hearken speech --no-tts --asr-listen 0.0.0.0:9200\n  \
     hearken speech --models /srv/models --threads 4"
 )]
-pub struct Args {
+pub(crate) struct Args {
     /// Address of the recognition WebSocket
     #[arg(long, default_value = "127.0.0.1:9200")]
-    pub asr_listen: SocketAddr,
+    pub(crate) asr_listen: SocketAddr,
     /// Address of the synthesis WebSocket
     #[arg(long, default_value = "127.0.0.1:9300")]
-    pub tts_listen: SocketAddr,
+    pub(crate) tts_listen: SocketAddr,
     /// Address of recognition's test page and health check
     #[arg(long, default_value = "127.0.0.1:9201")]
-    pub asr_page: SocketAddr,
+    pub(crate) asr_page: SocketAddr,
     /// Address of synthesis's test page and health check
     #[arg(long, default_value = "127.0.0.1:9301")]
-    pub tts_page: SocketAddr,
+    pub(crate) tts_page: SocketAddr,
     /// Folder of the models; by default in the user's cache folder
     #[arg(long)]
-    pub models: Option<PathBuf>,
+    pub(crate) models: Option<PathBuf>,
     /// Threads that run the engines; by default one per core
     #[arg(long)]
-    pub threads: Option<usize>,
+    pub(crate) threads: Option<usize>,
     /// Maximum number of open synthesis requests, and of jobs that wait for a thread
     #[arg(long, default_value_t = 32)]
-    pub queue: usize,
+    pub(crate) queue: usize,
     /// Size of the cache of spoken phrases, in MiB
     #[arg(long, default_value_t = 32)]
-    pub cache_mib: usize,
+    pub(crate) cache_mib: usize,
     /// Disable recognition
     #[arg(long)]
-    pub no_asr: bool,
+    pub(crate) no_asr: bool,
     /// Disable synthesis
     #[arg(long, conflicts_with = "no_asr")]
-    pub no_tts: bool,
+    pub(crate) no_tts: bool,
     /// Exit when standard input ends, so that a child never outlives its server
     #[arg(long)]
-    pub with_parent: bool,
-}
-
-/// Returns the error that says how to get a build with the engines.
-///
-/// # Errors
-/// Fails always.
-#[cfg(not(feature = "speech-engine"))]
-pub async fn run(_args: Args, _models_root: &Path) -> anyhow::Result<()> {
-    anyhow::bail!(
-        "this build has no speech engines: start with `scripts/run`, or build with `cargo build \
-         --release --features speech-engine`"
-    )
+    pub(crate) with_parent: bool,
 }
 
 /// Serves until SIGTERM, Ctrl-C or, with a parent, the end of standard input. `models_root` is the
@@ -68,28 +60,20 @@ pub async fn run(_args: Args, _models_root: &Path) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// Fails if an address is in use, or an engine does not load.
-#[cfg(feature = "speech-engine")]
-pub async fn run(args: Args, models_root: &Path) -> anyhow::Result<()> {
-    use tokio_util::sync::CancellationToken;
-
+pub(crate) async fn run(args: Args, models_root: &Path) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
     let settings = settings(&args, models_root);
-    let serving = hearken_engines::speech::serve::run(settings, stop.clone(), || {
-        tracing::info!("serving speech")
-    });
+    let serving = speech::run(settings, stop.clone(), || tracing::info!("serving speech"));
     tokio::pin!(serving);
     tokio::select! {
         ended = &mut serving => return Ok(ended?),
-        told = crate::shutdown::stop_requested(args.with_parent) => told?,
+        told = stop_requested(args.with_parent) => told?,
     }
     stop.cancel();
     Ok(serving.await?)
 }
 
-#[cfg(feature = "speech-engine")]
-fn settings(args: &Args, models_root: &Path) -> hearken_engines::speech::serve::Settings {
-    use hearken_engines::speech::serve::{Listen, Settings};
-
+fn settings(args: &Args, models_root: &Path) -> Settings {
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
     let asr = Listen { socket: args.asr_listen, page: args.asr_page };
     let tts = Listen { socket: args.tts_listen, page: args.tts_page };

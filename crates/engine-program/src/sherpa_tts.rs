@@ -6,8 +6,10 @@ use std::sync::Arc;
 use sherpa_onnx::{GenerationConfig, OfflineTts, OfflineTtsConfig};
 use tokio_util::sync::CancellationToken;
 
-use super::wave::to_i16;
-use super::{EngineError, Voice, espeak};
+use hearken_engines::speech::engine::wave::to_i16;
+use hearken_engines::speech::engine::{EngineError, Voice};
+
+use crate::espeak;
 
 /// Name of the natural Chinese voice: in the models folder, in logs and among the voices' speeds.
 pub(super) const KOKORO_NAME: &str = "kokoro-zh";

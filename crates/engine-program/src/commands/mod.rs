@@ -1,0 +1,5 @@
+//! One file per subcommand: arguments, calling one thing, printing. `models` stands in
+//! `hearken_engines`, because `hearken` has it, too.
+
+pub(crate) mod llm;
+pub(crate) mod speech;

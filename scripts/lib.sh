@@ -79,5 +79,7 @@ share_builds() {
 # How ours are compiled for lints and tests: clippy compiles them, so that one pass does both. Whoever builds with other
 # variables or flags builds them again.
 lint_while_building() {
+  # Some crates read files where they were built: that is the folder itself, not a link of one checkout to it.
+  [ ! -L target ] || export CARGO_TARGET_DIR="$(readlink -f target)"
   export RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS="-Dwarnings__CLIPPY_HACKERY__"
 }

@@ -4,7 +4,9 @@ import { readdirSync } from 'node:fs';
 import { expect, forgetDevices, onlyIf, test } from './support.mjs';
 
 const FILES = new URL('../../web/console/dist/', import.meta.url);
-const LIMITS = { bytes: 150_000, requests: 25, paint_ms: 2_500, shift: 0.1, blocked_ms: 300 };
+// Times are held only where nothing else runs, which `scripts/console all` says.
+const TIMES = process.env.CONSOLE_TIMES === '1' ? { paint_ms: 2_500, blocked_ms: 300 } : {};
+const LIMITS = { bytes: 150_000, requests: 25, shift: 0.1, ...TIMES };
 const LIMITS_IN_ALL = { ...LIMITS, bytes: 300_000, requests: 60 };
 /** What is asked for within this time belongs to the screen. */
 const QUIET_MS = 1_000;

@@ -65,7 +65,7 @@ test.beforeAll(() => isTaking && keepFonts());
 
 for (const form of FORMS) {
   for (const { name, show, password = 'set' } of VIEWS) {
-    test(`${name} looks as before, ${form.name}`, async ({ page, open, faults }) => {
+    test(`${name} looks as before, ${form.name}`, { tag: '@long' }, async ({ page, open, faults }) => {
       await page.setViewportSize({ width: form.width, height: form.height });
       const unknown = await standIn(page, password);
       await show({ page, open }, form.theme);

@@ -37,7 +37,7 @@ test('turns appear and change by themselves, and stand still while paused', asyn
   expect(faults).toEqual([]);
 });
 
-test('200 turns that change at once leave the page smooth', async ({ page, open, request, faults }) => {
+test('200 turns that change at once leave the page smooth', { tag: '@long' }, async ({ page, open, request, faults }) => {
   await open('live', { base: MOCK_URL });
   await expect(page.getByText('live', { exact: true })).toBeVisible();
   await request.get(`${MOCK_URL}/api/turns/mock?live=200`);

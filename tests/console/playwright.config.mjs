@@ -6,7 +6,8 @@ const server = process.env.HEARKEN_URL ?? 'http://127.0.0.1:9400';
 const wav = process.env.CONSOLE_WAV ?? '';
 const mockPort = process.env.CONSOLE_MOCK_PORT ?? '18081';
 export const MOCK_URL = `http://127.0.0.1:${mockPort}`;
-const own = process.env.CONSOLE_URL ? [] : [{ command: `node serve.mjs 18080 ${server}`, url: 'http://127.0.0.1:18080/console/', reuseExistingServer: false }];
+const ownPort = process.env.CONSOLE_OWN_PORT ?? '18080';
+const own = process.env.CONSOLE_URL ? [] : [{ command: `node serve.mjs ${ownPort} ${server}`, url: `http://127.0.0.1:${ownPort}/console/`, reuseExistingServer: false }];
 
 export default defineConfig({
   testDir: '.',
@@ -23,7 +24,7 @@ export default defineConfig({
   // Another screen in the same frame differs by 0.03 only.
   expect: { toHaveScreenshot: { maxDiffPixelRatio: 0.002, animations: 'disabled', caret: 'hide' } },
   use: {
-    baseURL: process.env.CONSOLE_URL ?? 'http://127.0.0.1:18080',
+    baseURL: process.env.CONSOLE_URL ?? `http://127.0.0.1:${ownPort}`,
     launchOptions: {
       executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
       args: [

@@ -4,25 +4,48 @@ import { accessible, expect, MOCK_URL, test } from './support.mjs';
 
 const SCREENS = ['home', 'talk', 'live', 'history', 'devices', 'people', 'roles', 'services', 'costs', 'tools', 'settings', 'conversations', 'audit', 'account'];
 
+const FORMS = ['en', 'zh'].flatMap((language) => ['light', 'dark'].map((theme) => ({ language, theme })));
+
+/** Waits until a screen has all that it shows. */
+async function loaded(page) {
+  await expect(page.getByText(/^(Loading|正在加载)/)).toHaveCount(0);
+}
+
+/** Expects that a screen fits a phone, without scrolling sideways. */
+async function fits(page) {
+  await page.setViewportSize({ width: 360, height: 740 });
+  await expect.poll(() => page.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBeLessThanOrEqual(0);
+}
+
+// Each screen once, in turn in each language and colour, then as wide as a phone.
+SCREENS.forEach((screen, number) => {
+  const { language, theme } = FORMS[number % FORMS.length];
+  test(`${screen}, ${language}, ${theme}, and on a phone`, async ({ page, open, faults }) => {
+    await open(screen, { language, theme, base: MOCK_URL });
+    await expect(page.locator('html')).toHaveAttribute('lang', language === 'zh' ? 'zh-CN' : 'en');
+    await loaded(page);
+    await accessible(page);
+    await fits(page);
+    expect(faults).toEqual([]);
+  });
+});
+
 for (const screen of SCREENS) {
-  for (const language of ['en', 'zh']) {
-    for (const theme of ['light', 'dark']) {
-      test(`${screen}, ${language}, ${theme}`, async ({ page, open, faults }) => {
-        await open(screen, { language, theme, base: MOCK_URL });
-        await expect(page.locator('html')).toHaveAttribute('lang', language === 'zh' ? 'zh-CN' : 'en');
-        await expect(page.getByText(/^(Loading|正在加载)/)).toHaveCount(0);
-        await accessible(page);
-        expect(faults).toEqual([]);
-      });
-    }
+  for (const { language, theme } of FORMS) {
+    test(`${screen}, ${language}, ${theme}`, { tag: '@long' }, async ({ page, open, faults }) => {
+      await open(screen, { language, theme, base: MOCK_URL });
+      await expect(page.locator('html')).toHaveAttribute('lang', language === 'zh' ? 'zh-CN' : 'en');
+      await loaded(page);
+      await accessible(page);
+      expect(faults).toEqual([]);
+    });
   }
 
-  test(`${screen} fits a phone`, async ({ page, open, faults }) => {
+  test(`${screen} fits a phone`, { tag: '@long' }, async ({ page, open, faults }) => {
     await page.setViewportSize({ width: 360, height: 740 });
     await open(screen, { base: MOCK_URL });
-    await expect(page.getByText(/^Loading/)).toHaveCount(0);
-    const [content, width] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
-    expect(content).toBeLessThanOrEqual(width);
+    await loaded(page);
+    await fits(page);
     await accessible(page);
     expect(faults).toEqual([]);
   });

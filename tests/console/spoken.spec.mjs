@@ -1,17 +1,13 @@
-// A spoken turn with real engines: what the page plays is recorded, recognised, and compared with the answer that it shows; a
-// role of another language is heard; and a person who speaks while it answers is heard. Only where CONSOLE_ENGINES=1, which `scripts/console spoken` sets: stand-ins
-// for the services always say the same. Not for the words of the answer.
-import { recordOutput, takeRecording } from './recording.mjs';
-import { expect, onlyIf, operator, setting, test } from './support.mjs';
+// A spoken turn with real engines for speech and a model whose words are fixed: what the server sent is recognised, and compared
+// with the answer that the page shows; a role of another language is heard; and a person who speaks while it answers is heard. Only
+// where CONSOLE_ENGINES=1, which `scripts/console spoken` sets: stand-ins for speech say nothing. Not for gaps in what the page
+// plays, which a busy machine makes.
+import { CHINESE, ENGLISH, POEM } from './mock-model.mjs';
+import { expect, keep, listenToOutput, onlyIf, operator, soundSaid, test } from './support.mjs';
 
 const wav = process.env.CONSOLE_WAV ?? '';
 /** What the recording says. */
 const SAID = 'go somewhere and do something';
-/** At least two characters. */
-const CHINESE = /\p{Script=Han}.*\p{Script=Han}/su;
-const POEM =
-  'Whatever the user says, answer only with this poem, line by line, to its end: One apple is red. Two apples are green. Three apples are ' +
-  'blue. Four apples are white. Five apples are black. Six apples are small. Seven apples are big. Eight apples are gone.';
 const state = (page) => page.locator('.head .badge[role=status]');
 const replies = (page) => page.locator('.device.wrap');
 const words = (page) => page.locator('.you.wrap');
@@ -20,8 +16,8 @@ onlyIf(test, process.env.CONSOLE_ENGINES === '1' && wav, 'a spoken turn needs re
 // The engines share the machine with the browser.
 test.describe.configure({ timeout: 180_000 });
 
-/** The words of a text, without marks. */
-const wordsOf = (text) => text.toLowerCase().normalize('NFKD').match(/\p{L}+|\p{N}+/gu) ?? [];
+/** The words of a text, without marks; of Chinese, the characters. */
+const wordsOf = (text) => text.toLowerCase().normalize('NFKD').match(/\p{Script=Han}|[\p{L}--\p{Script=Han}]+|\p{N}+/gv) ?? [];
 
 /** The part of these words that was read back. */
 function partReadBack(said, heard) {
@@ -52,36 +48,45 @@ test.beforeAll(async ({ request }) => {
   await expect.poll(status, { timeout: 120_000, intervals: [500] }).toBe('ok');
 });
 
+/** The newest turn that is kept. */
+async function newestTurn() {
+  const { status, body } = await operator('GET', '/api/history?limit=1');
+  expect(status, body).toBe(200);
+  return JSON.parse(body).turns[0]?.id;
+}
+
 /** Speaks the recording to Talk. Returns what was understood of it, what the page shows as the answer, and what is heard of that. */
 async function speak(page) {
+  const before = await newestTurn();
   await page.getByLabel('Automatic', { exact: true }).check();
   await page.getByRole('button', { name: 'Begin to listen' }).click();
   await expect(state(page)).toHaveText('speaks', { timeout: 60_000 });
   await expect(state(page)).toHaveText('listens', { timeout: 60_000 });
   const said = await shown(replies(page));
-  const recording = await takeRecording(page);
   await page.getByRole('button', { name: 'End the conversation' }).click();
   const asked = await shown(words(page));
-  const heard = await recognise(recording.base64);
-  console.log(`asked: ${asked}\nshown: ${said}\nheard of ${recording.seconds.toFixed(1)} s: ${heard}`);
+  // A turn is stored a moment after it has ended.
+  await expect.poll(newestTurn, { timeout: 30_000 }).not.toBe(before);
+  const heard = await recognise(await soundSaid(await newestTurn()));
+  console.log(`asked: ${asked}\nshown: ${said}\nheard: ${heard}`);
   return { asked, said, heard };
 }
 
-test.afterAll(() => setting({ 'dialogue.system_prompt': null }));
+test.beforeAll(() => keep('audio'));
+test.afterAll(() => keep(null));
 
 test('what is answered to a spoken sentence can be understood again', async ({ page, open, faults }) => {
-  await recordOutput(page);
+  await listenToOutput(page);
   await open('talk');
   const { asked, said, heard } = await speak(page);
-  const part = partReadBack(said, heard);
-  console.log(`read back: ${Math.round(part * 100)} %`);
   expect(partReadBack(SAID, asked)).toBeGreaterThanOrEqual(0.7);
-  expect(part).toBeGreaterThanOrEqual(0.7);
+  expect(wordsOf(said)).toEqual(wordsOf(ENGLISH));
+  expect(partReadBack(ENGLISH, heard)).toBeGreaterThanOrEqual(0.7);
+  expect(await page.evaluate(() => window.loudest)).toBeGreaterThan(0.02);
   expect(faults).toEqual([]);
 });
 
 test('a role that answers in Chinese is heard, to the same sentence', async ({ page, open, faults }) => {
-  await recordOutput(page);
   await open('talk');
   await page.getByRole('button', { name: 'Connect', exact: true }).click();
   await expect(state(page)).toHaveText('idle', { timeout: 15_000 });
@@ -97,8 +102,8 @@ test('a role that answers in Chinese is heard, to the same sentence', async ({ p
     await page.getByRole('link', { name: 'Talk' }).click();
     const { asked, said, heard } = await speak(page);
     expect(partReadBack(SAID, asked)).toBeGreaterThanOrEqual(0.7);
-    expect(said).toMatch(CHINESE);
-    expect(heard).toMatch(CHINESE);
+    expect(wordsOf(said)).toEqual(wordsOf(CHINESE));
+    expect(partReadBack(CHINESE, heard)).toBeGreaterThanOrEqual(0.5);
   } finally {
     await operator('DELETE', `/api/roles/${id}`);
   }
@@ -106,17 +111,17 @@ test('a role that answers in Chinese is heard, to the same sentence', async ({ p
 });
 
 test('who speaks over an answer is heard, and it ends', async ({ page, open, faults }) => {
-  await setting({ 'dialogue.system_prompt': POEM });
   await open('talk');
   await page.getByLabel('Realtime').check();
   await page.getByLabel('Write a sentence').fill('Tell me a poem');
   await page.getByRole('button', { name: 'Send' }).click();
   await expect(state(page)).toHaveText('speaks', { timeout: 60_000 });
+  await expect(replies(page).first()).toContainText(POEM.slice(0, 16), { timeout: 60_000 });
   // The recording begins with the microphone.
   await page.getByRole('button', { name: 'Begin to listen' }).click();
   await expect(words(page).nth(1)).toBeVisible({ timeout: 60_000 });
   const asked = await shown(words(page));
-  console.log(`asked: ${asked}\nshown: ${await shown(replies(page))}`);
+  console.log(`asked: ${asked}`);
   expect(partReadBack(SAID, asked)).toBeGreaterThanOrEqual(0.7);
   await page.getByRole('button', { name: 'End the conversation' }).click();
   await page.getByRole('link', { name: 'Live' }).click();

@@ -50,6 +50,16 @@ async function ask(bearer, method, path, data) {
   return told;
 }
 
+/** The sound that was sent in a turn that is kept, as WAV in base64. */
+export async function soundSaid(turn) {
+  const api = await request.newContext({ baseURL: process.env.HEARKEN_URL, extraHTTPHeaders: { authorization: `Bearer ${TOKEN}` } });
+  const answer = await api.get(`/api/history/${turn}/said.wav`);
+  expect(answer.status()).toBe(200);
+  const sound = (await answer.body()).toString('base64');
+  await api.dispose();
+  return sound;
+}
+
 /** Lets the server forget all devices. */
 export async function forgetDevices() {
   const { devices } = JSON.parse((await operator('GET', '/api/devices?limit=1000')).body);

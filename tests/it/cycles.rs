@@ -1,7 +1,7 @@
 //! Connect, hello, speak, drop, over and over, against the whole server on real sockets: nothing
 //! may pile up. Devices drop their connection in every phase, without a word, as firmware does.
 //!
-//! `scripts/cycles` does it 10,000 times. What is measured is this process, with the server and its
+//! `scripts/long cycles` does it 10,000 times. What is measured is this process, with the server and its
 //! vendors in it: memory, open files and threads. A task that outlived its connection would hold
 //! memory of its own; [`MOST_GROWTH_KIB`] over 10,000 cycles is less than half a KiB each.
 

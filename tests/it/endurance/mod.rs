@@ -1,5 +1,5 @@
 //! The program as a process under random faults of all that it stands on, while devices, text clients
-//! and applications talk to it: seconds in the tests, an hour by `scripts/faults`. Each turn has an
+//! and applications talk to it: seconds in the tests, minutes by `scripts/long faults`. Each turn has an
 //! answer or an apology, nothing acknowledged is lost or doubled, memory stays flat, and nobody starts
 //! anything again. Not for what comes of one fault: see `faults`.
 //!

@@ -2,7 +2,7 @@
 //! and a device talk to it: it starts without help, nothing that was acknowledged is lost, nothing
 //! is there twice or by half, and nothing is left over.
 //!
-//! `HEARKEN_KILLS` says how often, on each store; `scripts/kills` sets it.
+//! `HEARKEN_KILLS` says how often, on each store; `scripts/long kills` sets it.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,7 +23,7 @@ use crate::support::process::ServerProcess;
 
 const KILLS: &str = "HEARKEN_KILLS";
 /// Kills on each store, unless told otherwise.
-const FEW: usize = 50;
+const FEW: usize = 15;
 /// Chat sessions in which somebody talks.
 const SESSIONS: usize = 4;
 /// After so many kills the server lives until the text client and the device have been answered.

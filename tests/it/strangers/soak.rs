@@ -1,5 +1,5 @@
 //! Strangers of every kind at once, for a while, with ordinary devices talking: seconds in the tests,
-//! an hour by `scripts/strangers`. Memory stays flat, and no turn is lost. Not for what one input
+//! minutes by `scripts/long strangers`. Memory stays flat, and no turn is lost. Not for what one input
 //! costs.
 
 use std::process::Output;

@@ -13,7 +13,7 @@ use tokio::process::{Child, Command};
 
 use super::app::Vendors;
 
-/// The program to run: the one of this build, or the optimised one that `scripts/strangers` names.
+/// The program to run: the one of this build, or the optimised one that `scripts/long` names.
 pub(crate) fn program() -> String {
     variable("HEARKEN_PROGRAM").unwrap_or_else(|| env!("CARGO_BIN_EXE_hearken").to_owned())
 }

@@ -56,11 +56,10 @@ install_tools() {
 
 # Lets a checkout that has no folder of builds use the one in the user's cache folder, where other people's crates are built
 # already. One checkout at a time: it holds the lock (descriptor 9) until the script ends. Where the folder was another
-# checkout's last, ours are built again: they have the same names in each.
+# checkout's last, that one loses its link, for what is there is no longer its own; ours are built again.
 share_builds() {
-  local shared="$cache/target" profile
-  if [ -L target ] && [ "$(readlink target)" != "$shared" ]; then return 0; fi
-  if [ -e target ] && [ ! -L target ]; then return 0; fi
+  local shared="$cache/target" last profile
+  [ ! -e target ] || [ "$(readlink target)" = "$shared" ] || return 0
   mkdir -p "$shared"
   exec 9>"$shared.lock"
   if ! flock --nonblock 9; then
@@ -69,8 +68,10 @@ share_builds() {
     return 0
   fi
   ln -sfn "$shared" target
-  [ "$(cat "$shared/.checkout" 2>/dev/null)" != "$(pwd -P)" ] || return 0
-  for profile in dev release; do
+  last="$(cat "$shared/.checkout" 2>/dev/null || true)"
+  [ "$last" != "$(pwd -P)" ] || return 0
+  [ "$(readlink "$last/target" 2>/dev/null)" != "$shared" ] || rm -f "$last/target"
+  for profile in dev release simulation; do
     cargo clean --quiet --workspace --profile "$profile" 2>/dev/null || true
   done
   pwd -P >"$shared/.checkout"
@@ -82,4 +83,17 @@ lint_while_building() {
   # Some crates read files where they were built: that is the folder itself, not a link of one checkout to it.
   [ ! -L target ] || export CARGO_TARGET_DIR="$(readlink -f target)"
   export RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS="-Dwarnings__CLIPPY_HACKERY__"
+}
+
+# Prints the server to test: the one that HEARKEN_BIN names, else that of scripts/engines, else one in target.
+find_server() {
+  local server servers=(target/engines/hearken target/release/hearken target/debug/hearken)
+  [ -z "${HEARKEN_BIN:-}" ] || servers=("$HEARKEN_BIN")
+  for server in "${servers[@]}"; do
+    if [ -x "$server" ]; then
+      realpath "$server"
+      return
+    fi
+  done
+  fail "there is no server: run scripts/engines --server or cargo build first, or name one in HEARKEN_BIN"
 }

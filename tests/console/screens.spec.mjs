@@ -17,26 +17,28 @@ async function fits(page) {
   await expect.poll(() => page.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBeLessThanOrEqual(0);
 }
 
+/** Opens a screen in a language and a colour, and expects that it has no fault of accessibility. */
+async function looksWell(page, open, screen, { language, theme }) {
+  await open(screen, { language, theme, base: MOCK_URL });
+  await expect(page.locator('html')).toHaveAttribute('lang', language === 'zh' ? 'zh-CN' : 'en');
+  await loaded(page);
+  await accessible(page);
+}
+
 // Each screen once, in turn in each language and colour, then as wide as a phone.
 SCREENS.forEach((screen, number) => {
-  const { language, theme } = FORMS[number % FORMS.length];
-  test(`${screen}, ${language}, ${theme}, and on a phone`, async ({ page, open, faults }) => {
-    await open(screen, { language, theme, base: MOCK_URL });
-    await expect(page.locator('html')).toHaveAttribute('lang', language === 'zh' ? 'zh-CN' : 'en');
-    await loaded(page);
-    await accessible(page);
+  const form = FORMS[number % FORMS.length];
+  test(`${screen}, ${form.language}, ${form.theme}, and on a phone`, async ({ page, open, faults }) => {
+    await looksWell(page, open, screen, form);
     await fits(page);
     expect(faults).toEqual([]);
   });
 });
 
 for (const screen of SCREENS) {
-  for (const { language, theme } of FORMS) {
-    test(`${screen}, ${language}, ${theme}`, { tag: '@long' }, async ({ page, open, faults }) => {
-      await open(screen, { language, theme, base: MOCK_URL });
-      await expect(page.locator('html')).toHaveAttribute('lang', language === 'zh' ? 'zh-CN' : 'en');
-      await loaded(page);
-      await accessible(page);
+  for (const form of FORMS) {
+    test(`${screen}, ${form.language}, ${form.theme}`, { tag: '@long' }, async ({ page, open, faults }) => {
+      await looksWell(page, open, screen, form);
       expect(faults).toEqual([]);
     });
   }

@@ -42,22 +42,19 @@ export const operator = (method, path, data) => ask(TOKEN, method, path, data);
 /** Asks the server as the administrator who is logged in. */
 export const administrator = (method, path, data) => ask(JSON.parse(process.env.CONSOLE_KEPT).tokens.access, method, path, data);
 
-async function ask(bearer, method, path, data) {
+async function ask(bearer, method, path, data, read = (answer) => answer.text()) {
   const api = await request.newContext({ baseURL: process.env.HEARKEN_URL, extraHTTPHeaders: { authorization: `Bearer ${bearer}` } });
   const answer = await api.fetch(path, { method, ...(data ? { data } : {}) });
-  const told = { status: answer.status(), body: await answer.text() };
+  const told = { status: answer.status(), body: await read(answer) };
   await api.dispose();
   return told;
 }
 
 /** The sound that was sent in a turn that is kept, as WAV in base64. */
 export async function soundSaid(turn) {
-  const api = await request.newContext({ baseURL: process.env.HEARKEN_URL, extraHTTPHeaders: { authorization: `Bearer ${TOKEN}` } });
-  const answer = await api.get(`/api/history/${turn}/said.wav`);
-  expect(answer.status()).toBe(200);
-  const sound = (await answer.body()).toString('base64');
-  await api.dispose();
-  return sound;
+  const { status, body } = await ask(TOKEN, 'GET', `/api/history/${turn}/said.wav`, undefined, (answer) => answer.body());
+  expect(status).toBe(200);
+  return body.toString('base64');
 }
 
 /** Lets the server forget all devices. */

@@ -1,6 +1,7 @@
 //! Base code for every crate that talks to other services: secrets and their redaction, checks of
 //! settings, the outbound HTTP client, limits of WebSocket connections, TLS, thread priority, private
-//! files, the environment of child processes, the signals that end a process, the format of the log. Not for any one service or protocol.
+//! files, the environment of child processes, the signals that end a process, the format of the log.
+//! Not for any one service or protocol.
 
 pub mod child_env;
 pub mod http;

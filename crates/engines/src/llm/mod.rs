@@ -9,6 +9,7 @@
 //! `hearken-engines`.
 
 pub mod answer;
+pub mod args;
 pub mod chatml;
 pub mod engine;
 pub mod generation;

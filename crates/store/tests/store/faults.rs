@@ -9,6 +9,7 @@ use futures_util::future::join_all;
 use hearken_actors::ports::{ChatStore as _, StoreOutcome};
 use hearken_store::SqlStore;
 use hearken_test_support::chat_rows::{id, session, turn};
+use hearken_test_support::eventually;
 use hearken_test_support::fault_proxy::rows::{self, Expected, Row, Wire};
 use hearken_test_support::fault_proxy::{Fault, FaultProxy};
 use hearken_test_support::observed::observed;
@@ -43,7 +44,12 @@ async fn meets(place: Arc<Place>, row: Row) -> Result<Expected, String> {
         let kept = store.keep_turn(&turn(&session_id, after, after + 1, &SAID)).await;
         (kept, begun.elapsed())
     };
-    let (before, _) = keep(0).await;
+    // A busy machine may take longer than the store waits: this call is only to be there before the fault.
+    let before = async || {
+        keep(0).await.0.ok();
+        (count(&direct, &session_id).await == 2).then_some(())
+    };
+    eventually("the turn before the fault", before).await;
     proxy.set_and_end(fault).await;
     let (hurt, took) = keep(2).await;
     let outcome = match &hurt {
@@ -69,8 +75,7 @@ async fn meets(place: Arc<Place>, row: Row) -> Result<Expected, String> {
     tokio::time::timeout(WITHIN, store.shut()).await.expect("the store is shut");
     proxy.until_closed().await;
     let kept = |outcome: &Result<_, _>| matches!(outcome, Ok(StoreOutcome::Kept));
-    let good = kept(&before)
-        && hit > 0
+    let good = hit > 0
         && expected.contains(&outcome)
         && whole
         && kept(&after)

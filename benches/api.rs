@@ -216,7 +216,7 @@ async fn execute(server: &str, sql: &str) {
 }
 
 fn main() {
-    hearken_base::tls::choose_provider();
+    hearken_outbound::tls::choose_provider();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let model = model();
     // On the disk that the build is on: a machine's temporary files may be in memory.

@@ -366,7 +366,7 @@ async fn measure(model: &Model, load: &Load, store: Store, tool: bool) {
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     // reqwest wants one, be there TLS or not.
-    hearken_base::tls::choose_provider();
+    hearken_outbound::tls::choose_provider();
     let model = Model::start();
     println!("milliseconds that the server adds to a request");
     println!(

@@ -18,9 +18,9 @@ use std::time::{Duration, Instant};
 
 use actix_web::{App, HttpResponse, HttpServer, web};
 use hdrhistogram::Histogram;
-use hearken_actors::ports::{ToolCall, ToolRequest, ToolSource};
 use hearken_actors::tools::{ToolSettings, Toolbox};
-use hearken_actors::ws_link::HeldText;
+use hearken_ports::{ToolCall, ToolRequest, ToolSource};
+use hearken_socket::HeldText;
 use hearken_tool_sources::{
     Builtin, BuiltinSettings, DEFAULT_AGENT, Endpoint, Servers, Sources, ToolClientToken,
     ToolServer,
@@ -267,7 +267,7 @@ async fn over_http(process: &CancellationToken) -> Ways {
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     // reqwest wants one, be there TLS or not.
-    hearken_base::tls::choose_provider();
+    hearken_outbound::tls::choose_provider();
     let process = CancellationToken::new();
     println!(
         "microseconds of a call, of {CALLS}; what is more than by rmcp alone, and how often it"

@@ -30,7 +30,7 @@ impl EmbeddedServer {
     /// # Errors
     /// A setting cannot be used, or the address is taken.
     pub(crate) fn start(config: Config) -> anyhow::Result<Self> {
-        hearken_base::tls::choose_provider();
+        hearken_outbound::tls::choose_provider();
         let process = CancellationToken::new();
         let (tell, told) = mpsc::channel();
         let token = process.clone();

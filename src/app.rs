@@ -23,18 +23,19 @@ use hearken_actors::admission::cores;
 use hearken_actors::chat::ChatService;
 use hearken_actors::dialogue::LocalTime;
 use hearken_actors::people::People;
-use hearken_actors::ports::{Asr, Tts};
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::slots::Slots;
-use hearken_actors::tasks::Tasks;
 use hearken_actors::turn_trace::TurnJournal;
 use hearken_actors::usage::UsageMeter;
 use hearken_base::priority::lower_priority;
+use hearken_base::slots::Slots;
+use hearken_base::tasks::Tasks;
 use hearken_cluster::Cluster;
 use hearken_engines::supervise::{Engine, EngineStates, Supervisor};
+use hearken_ports::store::{DeviceStore, ToolStore};
+use hearken_ports::{Asr, Tts};
 use hearken_providers::tts::CachedTts;
 use hearken_providers::{CallLog, DEVICE_FACE, LlmSettings, Vision};
-use hearken_store::{DeviceStore, SqlStore, ToolStore};
+use hearken_store::SqlStore;
 use hearken_tool_sources::{
     AgentTokens, Builtin, Cameras, Endpoint, Registry, Servers, Sources, VisionTokens,
 };
@@ -45,13 +46,11 @@ use tokio_util::sync::CancellationToken;
 
 use self::admin::Changing;
 use self::background::WarmUp;
-pub use self::data_folder::upgrade_store;
 use self::devices::build_devices;
 use self::frontends::{build_chats, build_text_clients, frontends, patient};
 use self::models::Models;
 use self::own_address::upload_url;
 use crate::config::{Config, ProcessEnv, TlsConfig, env};
-use crate::engines;
 use crate::history::History;
 use crate::history::trial::Trials;
 use crate::http::{
@@ -63,7 +62,9 @@ use crate::service_tests::ServiceTests;
 use crate::tls::Certificate;
 use crate::trace_export::TraceExporter;
 use crate::usage::DailyUsage;
-use crate::{self_signed, telemetry};
+use crate::{engines, self_signed, telemetry};
+
+pub use self::data_folder::upgrade_store;
 
 /// Maximum number of concurrent requests with side effects.
 const MAX_TASKS: u32 = 4_096;

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use hearken_actors::ports::{SpeakerEmbedder, TurnDetector};
 use hearken_engines::models::{self, Catalogue};
 use hearken_engines::supervise::Engine;
+use hearken_ports::{SpeakerEmbedder, TurnDetector};
 use url::Url;
 
 use crate::config::env::{PREFIX, models_dir};
@@ -216,8 +216,9 @@ fn points_at(url: &str, address: SocketAddr) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use hearken_providers::LlmSettings;
+
+    use super::*;
 
     #[test]
     fn an_engine_is_needed_only_where_its_address_is_pointed_at() {

@@ -8,9 +8,9 @@ pub mod trial;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hearken_actors::reloadable::Reloadable;
 use hearken_actors::turn_trace::{EndedTurn, TurnJournal};
-use hearken_store::{HistoryPart, HistoryStore, HistoryTurn, MOST_DELETED, StoreError};
+use hearken_base::reloadable::Reloadable;
+use hearken_ports::store::{HistoryPart, HistoryStore, HistoryTurn, MOST_DELETED, StoreError};
 use jiff::{SignedDuration, Timestamp};
 use metrics::{counter, describe_counter};
 use tokio::sync::{Mutex, mpsc};

@@ -55,7 +55,7 @@ enum Command {
 
 #[actix_web::main]
 async fn main() -> ExitCode {
-    hearken_base::tls::choose_provider();
+    hearken_outbound::tls::choose_provider();
     open_files::raise_limit();
     let command = Cli::parse().command;
     if let Some((old, new)) = renamed(std::env::args().nth(1).as_deref()) {

@@ -18,9 +18,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use hearken_actors::metrics;
-use hearken_actors::ports::{RecordedFrame, RecordingSink};
 use hearken_base::private_files;
 use hearken_base::redaction::redact;
+use hearken_ports::{RecordedFrame, RecordingSink};
 use hearken_proto::device::Uplink;
 use hearken_proto::recording::{Content, Frame, Header};
 use time::OffsetDateTime;
@@ -330,10 +330,11 @@ fn log_failure(path: &Path, result: io::Result<()>) -> bool {
 mod tests {
     use std::fs;
 
-    use super::*;
     use bytes::Bytes;
     use hearken_proto::device::AudioParams;
     use hearken_proto::recording::Recording;
+
+    use super::*;
 
     fn meta(device_id: Option<&str>) -> RecordingMeta {
         RecordingMeta { device_id: device_id.map(str::to_owned), client_id: None, framing: 3 }

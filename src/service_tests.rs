@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use hearken_actors::audio::pcm;
-use hearken_actors::audio::resample::Resampler;
-use hearken_actors::audio::voice_detector::SAMPLE_RATE_HZ;
-use hearken_actors::dialogue::phrases::Language;
-use hearken_actors::ports::{Asr, Line, ProviderError, Tts, UtteranceSpec};
-use hearken_actors::role::RoleSettings;
+use hearken_audio::pcm;
+use hearken_audio::resample::Resampler;
+use hearken_audio::voice_detector::SAMPLE_RATE_HZ;
+use hearken_base::language::Language;
+use hearken_ports::role::RoleSettings;
+use hearken_ports::{Asr, Line, ProviderError, Tts, UtteranceSpec};
 use hearken_providers::TurnService;
 use tokio::sync::{Semaphore, TryAcquireError};
 use tokio::time::{Instant, timeout};

@@ -7,16 +7,18 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use hearken_actors::metrics::stages::TURN_SECONDS;
-use hearken_actors::metrics::{COUNTS, PROVIDER_SECONDS, SECONDS, SECONDS_BOUNDS};
+use hearken_actors::metrics::{COUNTS, SECONDS, SECONDS_BOUNDS};
 use hearken_base::log::{ZoneTime, filter};
+use hearken_ports::PROVIDER_SECONDS;
 use jiff::tz::TimeZone;
 use metrics::gauge;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use metrics_process::Collector;
 use tracing_subscriber::EnvFilter;
 
-pub use self::open_metrics::open_metrics;
 use crate::config::{LogConfig, LogFormat};
+
+pub use self::open_metrics::open_metrics;
 
 /// Function that replaces the filter of the running log.
 type Reload = Box<dyn Fn(EnvFilter) -> Result<(), tracing_subscriber::reload::Error> + Send + Sync>;

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use hearken_actors::turn_trace::{Outcome, Span as StageSpan, TracedTurn, TurnJournal};
-use hearken_base::{Secret, http};
+use hearken_base::Secret;
+use hearken_outbound::http;
 use metrics::{Counter, counter};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;

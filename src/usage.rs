@@ -4,9 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hearken_actors::usage::{UsageKey, UsageMeter, Used};
+use hearken_actors::usage::UsageMeter;
+use hearken_ports::store::{StoreError, StoreErrorKind, UsageGroup, UsageStore};
+use hearken_ports::usage::{UsageKey, Used};
 use hearken_proto::ids::DeviceId;
-use hearken_store::{StoreError, StoreErrorKind, UsageGroup, UsageStore};
 use jiff::Span;
 use jiff::civil::Date;
 use tokio::sync::Mutex;

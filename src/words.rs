@@ -198,14 +198,14 @@ pub enum ToolProtocol {
 
 #[cfg(test)]
 mod tests {
-    use hearken_actors::ports::ServiceState;
-    use hearken_actors::role::InterruptionManner;
     use hearken_actors::turn_trace::{
-        Activity as TurnState, ClientKind as TurnKind, Keep, Outcome as TurnOutcome,
+        Activity as TurnState, ClientKind as TurnKind, Outcome as TurnOutcome,
     };
-    use hearken_actors::usage::{LimitOf, Limited};
     use hearken_cluster::RedisState;
     use hearken_engines::supervise::EngineState;
+    use hearken_ports::ServiceState;
+    use hearken_ports::role::{InterruptionManner, Keep};
+    use hearken_ports::usage::{LimitOf, Limited};
     use hearken_tool_sources::{Origin, SourceKind, ToolProtocol};
     use serde_json::json;
 

@@ -5,10 +5,9 @@
 
 use std::hint::black_box;
 
-use hearken_actors::audio::resample::Resampler;
-use hearken_actors::settings::SpeakingSettings;
 use hearken_actors::testkit::paths::{Downlink, Uplink};
-use hearken_actors::testkit::sound;
+use hearken_audio::resample::Resampler;
+use hearken_audio::{SpeakingSettings, sound};
 
 /// What synthesisers mostly speak at.
 const SYNTHESISED_HZ: u32 = 22_050;

@@ -13,11 +13,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use hearken_base::ms;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::metrics::{actor_metrics, as_f64};
-use crate::settings::ms;
 
 /// Length of one control window: the interval between updates of the limit.
 pub const WINDOW: Duration = Duration::from_millis(500);

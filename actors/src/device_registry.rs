@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use actix::Recipient;
 use actix::dev::SendError;
+use hearken_ports::ToolSource;
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::{DeviceId, SessionId};
 use tokio::sync::watch;
 
 use crate::actors::messages::DeviceOrder;
-use crate::ports::ToolSource;
 
 /// Connected devices by id. Clones share the registry.
 #[derive(Clone, Default)]

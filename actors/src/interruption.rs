@@ -3,10 +3,9 @@
 
 use std::time::Duration;
 
+use hearken_base::language::bare;
+use hearken_base::ms;
 use serde::{Deserialize, Serialize};
-
-use crate::dialogue::phrases::bare;
-use crate::settings::ms;
 
 /// Before the end of a reply, a backchannel is an answer to it.
 pub const LAST_WORDS: Duration = Duration::from_secs(1);

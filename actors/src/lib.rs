@@ -7,26 +7,18 @@
 
 pub mod actors;
 pub mod admission;
-pub mod audio;
 pub mod chat;
 pub mod device_registry;
 pub mod dialogue;
-#[cfg(feature = "fuzzing")]
-pub mod fuzzing;
 pub mod gateway;
 pub mod interruption;
 mod lifetime;
 pub mod metrics;
-pub mod paced_log;
 pub mod people;
-pub mod ports;
-pub mod reloadable;
 pub mod role;
 pub mod settings;
-pub mod slots;
 pub mod speaker_tracker;
 pub mod speculation;
-pub mod tasks;
 #[cfg(feature = "testkit")]
 pub mod testkit;
 pub mod tools;
@@ -36,5 +28,3 @@ pub mod turn_trace;
 pub mod unfinished;
 pub mod usage;
 pub mod utterance_channel;
-pub mod wall_clock;
-pub mod ws_link;

@@ -2,19 +2,17 @@
 //! recorder is installed. Not for logs, nor for exporting the metrics.
 
 pub mod exemplars;
-mod providers;
 pub mod stages;
 mod turn_taking;
 
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use hearken_ports::Usage;
 use metrics::{Counter, Gauge, Histogram, Label, Unit, counter, gauge, histogram};
 
-pub use self::providers::{PROVIDER_SECONDS, ProviderEnd, ProviderMetrics};
 use self::turn_taking::TurnTaking;
 use crate::dialogue::TurnEnd;
-use crate::ports::Usage;
 
 /// Names of the histograms in seconds.
 pub const SECONDS: [&str; 6] = [

@@ -4,15 +4,14 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-use uuid::Uuid;
-
-use crate::audio::pcm;
-use crate::audio::voice_detector::SAMPLE_RATE_HZ;
-use crate::ports::{
+use hearken_audio::pcm;
+use hearken_audio::voice_detector::SAMPLE_RATE_HZ;
+use hearken_base::ms;
+use hearken_ports::{
     BoxError, Person, PersonId, PersonMemory, PersonOutcome, PersonStore, SpeakerEmbedder,
 };
-use crate::settings::ms;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 /// Sentences by which a person is enrolled.
 pub const SENTENCES: usize = 3;
@@ -93,7 +92,7 @@ pub enum PeopleError {
     #[error("another person has this name")]
     NameTaken,
     /// There are as many people as can be stored.
-    #[error("{} people are known; delete one first", crate::ports::persons::MOST_PERSONS)]
+    #[error("{} people are known; delete one first", hearken_ports::persons::MOST_PERSONS)]
     TooMany,
     /// There is no such person.
     #[error("there is no such person")]
@@ -291,7 +290,7 @@ impl People {
         self.done(id, self.0.store.add_voice(id, voice).await)?;
         self.changed(id, |person| {
             person.voices.push(voice.to_vec());
-            keep_last(&mut person.voices, crate::ports::persons::MOST_VOICES);
+            keep_last(&mut person.voices, hearken_ports::persons::MOST_VOICES);
         });
         Ok(())
     }
@@ -309,7 +308,7 @@ impl People {
         self.done(id, self.0.store.remember(id, &memory).await)?;
         self.changed(id, |person| {
             person.facts.push(fact.to_owned());
-            keep_last(&mut person.facts, crate::ports::persons::MOST_FACTS);
+            keep_last(&mut person.facts, hearken_ports::persons::MOST_FACTS);
         });
         Ok(())
     }
@@ -325,11 +324,11 @@ impl People {
         answered: &str,
     ) -> Result<(), PeopleError> {
         let short = |text: &str| text.chars().take(MOST_EXCHANGE_CHARS).collect();
-        let exchange = crate::ports::Exchange { said: short(said), answered: short(answered) };
+        let exchange = hearken_ports::Exchange { said: short(said), answered: short(answered) };
         self.done(id, self.0.store.remember(id, &PersonMemory::Exchange(exchange.clone())).await)?;
         self.changed(id, |person| {
             person.exchanges.push(exchange);
-            keep_last(&mut person.exchanges, crate::ports::persons::MOST_EXCHANGES);
+            keep_last(&mut person.exchanges, hearken_ports::persons::MOST_EXCHANGES);
         });
         Ok(())
     }

@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use hearken_ports::{Exchange, Person, PersonId};
+
 use crate::people::{People, PeopleError, SENTENCES, Speaker, Voice};
-use crate::ports::{Exchange, Person, PersonId};
 
 /// Earlier exchanges that the model is told.
 const EXCHANGES_TOLD: usize = 5;

@@ -3,9 +3,8 @@
 
 use std::time::Duration;
 
+use hearken_base::ms;
 use serde::{Deserialize, Serialize};
-
-use crate::settings::ms;
 
 /// Section `[speculation]`: answers that are begun in a pause, before it is certain that the person has finished.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -6,15 +6,15 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use hearken_audio::endpointer::LOOKS;
+use hearken_base::language::Language;
+use hearken_base::ms;
+use hearken_ports::TurnDetector;
 use hearken_proto::ids::DeviceId;
 use serde::{Deserialize, Serialize};
 
 use crate::admission::Admission;
-use crate::audio::endpointer::LOOKS;
 use crate::dialogue::SpokenLanguage;
-use crate::dialogue::phrases::Language;
-use crate::ports::TurnDetector;
-use crate::settings::ms;
 use crate::unfinished::UnfinishedWords;
 
 /// Weight of the newest pause in the mean that is learned.

@@ -10,18 +10,20 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use hearken_ports::role::Keep;
+use hearken_ports::usage::Used;
 use jiff::Timestamp;
 use tokio::time::Instant;
 use tracing::field::{DisplayValue, display};
 use uuid::Uuid;
 use uuid::fmt::Simple;
 
-pub use self::journal::{JournalSettings, TurnJournal};
-pub use self::kept::{EndedTurn, Keep, TracedSound};
-pub use self::vocabulary::{Activity, ClientKind, Moment, Outcome, Stage};
 use crate::dialogue::turn::TurnRecord;
 use crate::role::AssignedRole;
-use crate::usage::Used;
+
+pub use self::journal::{JournalSettings, TurnJournal};
+pub use self::kept::{EndedTurn, TracedSound};
+pub use self::vocabulary::{Activity, ClientKind, Moment, Outcome, Stage};
 
 /// Most spans and moments of a turn that are kept, each.
 const MOST: usize = 64;

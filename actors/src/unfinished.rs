@@ -1,7 +1,7 @@
 //! Words after which more is sure to be said: "because", "然后", half of a number. Lists and the decision; pure. Not for what
 //! follows from it, which is in `crate::turn_detection`.
 
-use crate::dialogue::phrases::bare;
+use hearken_base::language::bare;
 
 /// Fewest digits in a row that may be the beginning of a long number, where they are said one by one.
 const FEWEST_DIGITS: usize = 3;

@@ -86,7 +86,7 @@ fn put<T: DeserializeOwned>(place: &mut T, value: &Value) -> Result<(), String> 
 mod milliseconds {
     use std::time::Duration;
 
-    use hearken_actors::settings::ms;
+    use hearken_base::ms;
     use serde_json::Value;
 
     pub(super) fn shown(time: &Duration) -> Value {

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arc_swap::ArcSwap;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
-use hearken_actors::ports::{Llm, LlmDelta, Prompt, ProviderError, ServiceState};
-use hearken_base::SettingError;
+use hearken_outbound::SettingError;
+use hearken_ports::{Llm, LlmDelta, Prompt, ProviderError, ServiceState};
 use hearken_providers::LlmSettings;
 
 use super::settings::SettingsUser;

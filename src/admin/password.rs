@@ -6,7 +6,7 @@ use std::sync::Arc;
 use argon2::password_hash::{PasswordHasher as _, PasswordVerifier as _, SaltString};
 use argon2::{Argon2, PasswordHash};
 use hearken_base::Secret;
-use hearken_store::{AuditEntry, SettingsStore, StoreError, StoreErrorKind};
+use hearken_ports::store::{AuditEntry, SettingsStore, StoreError, StoreErrorKind};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::Semaphore;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hearken_base::Secret;
-use hearken_store::{AuditEntry, SettingsStore, StoreError};
+use hearken_ports::store::{AuditEntry, SettingsStore, StoreError};
 use hmac::{Hmac, Mac as _};
 use jiff::Timestamp;
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation, decode, encode};

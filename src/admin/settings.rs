@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use hearken_store::{AuditEntry, SettingsStore, StoreError};
+use hearken_ports::store::{AuditEntry, SettingsStore, StoreError};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -217,8 +217,9 @@ impl RuntimeSettings {
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    use super::*;
     use hearken_store::SqlStore;
+
+    use super::*;
 
     fn setting(key: &str, value: Value) -> BTreeMap<String, Value> {
         [(key.to_owned(), value)].into()

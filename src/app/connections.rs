@@ -9,7 +9,7 @@ use std::time::Duration;
 use actix_web::dev::{Service, ServiceFactory, fn_factory, forward_ready};
 use actix_web::rt::net::TcpStream;
 use futures_util::future::LocalBoxFuture;
-use hearken_actors::slots::{NoSlot, Slot, Slots};
+use hearken_base::slots::{NoSlot, Slot, Slots};
 use socket2::SockRef;
 
 use crate::config::Config;

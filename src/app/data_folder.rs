@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hearken_base::private_files;
-use hearken_store::{SqlStore, StoreError, StoreErrorKind};
+use hearken_ports::store::{StoreError, StoreErrorKind};
+use hearken_store::SqlStore;
 
 use crate::config::Config;
 use crate::http::{ADMIN_TOKEN_FILE, SECRET_FILE};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use hearken_actors::actors::pipeline::{AudioPool, Pipeline, Ports};
-use hearken_actors::slots::Slots;
-use hearken_store::DeviceStore;
+use hearken_base::slots::Slots;
+use hearken_ports::store::DeviceStore;
 
 use super::{Shared, settings};
 use crate::config::Config;

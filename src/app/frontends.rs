@@ -8,11 +8,10 @@ use hearken_actors::actors::event_stream::WatchSettings;
 use hearken_actors::chat::{ChatService, HeldCalls, PublishedEvents};
 use hearken_actors::dialogue::SharedStyle;
 use hearken_actors::gateway::{GatewayService, Sessions};
-use hearken_actors::ports::{ChatStore, SessionStore};
-use hearken_actors::slots::Slots;
-use hearken_actors::tasks::Tasks;
-use hearken_providers::state;
-use hearken_providers::{CallLog, LlmSettings};
+use hearken_base::slots::Slots;
+use hearken_base::tasks::Tasks;
+use hearken_ports::{ChatStore, SessionStore};
+use hearken_providers::{CallLog, LlmSettings, state};
 
 use super::{Services, Shared, llm, local_time};
 use crate::config::Config;

@@ -4,8 +4,8 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use hearken_actors::ports::Llm;
-use hearken_base::SettingError;
+use hearken_outbound::SettingError;
+use hearken_ports::Llm;
 use hearken_providers::{CallLimits, CallLog, ChainOptions, CostTracker, Findings, LlmSettings};
 
 use crate::admin::{ReloadableLlm, SettingsUser};

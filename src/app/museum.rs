@@ -3,9 +3,9 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use hearken_actors::wall_clock;
-use hearken_base::SettingError;
-use hearken_store::MuseumStore;
+use hearken_base::wall_clock;
+use hearken_outbound::SettingError;
+use hearken_ports::store::MuseumStore;
 
 use super::frontends::patient;
 use super::{Shared, local_time};

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use hearken_actors::wall_clock::DateRange;
 use hearken_base::Secret;
+use hearken_base::wall_clock::DateRange;
 use hmac::{Hmac, Mac as _};
 use jiff::Timestamp;
 use sha2::Sha256;

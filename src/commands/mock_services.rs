@@ -125,7 +125,7 @@ fn sentence(file: &Path, length: Duration) -> anyhow::Result<Sound> {
             file.display()
         );
     }
-    let wanted = hearken_actors::audio::pcm::samples_in(length, VOICE_RATE_HZ);
+    let wanted = hearken_audio::pcm::samples_in(length, VOICE_RATE_HZ);
     let samples = sound.samples.into_iter().cycle().take(wanted).collect();
     Ok(Sound { samples, rate_hz: VOICE_RATE_HZ })
 }

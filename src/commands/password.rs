@@ -4,7 +4,8 @@ use std::io::{self, BufRead as _, IsTerminal as _};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
-use hearken_store::{AuditEntry, SettingsStore as _, SqlStore};
+use hearken_ports::store::{AuditEntry, SettingsStore as _};
+use hearken_store::SqlStore;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 

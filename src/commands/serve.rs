@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use hearken_actors::wall_clock;
+use hearken_base::wall_clock;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{self, EnvVars};

@@ -1,8 +1,8 @@
 //! Checks of a configuration beyond the types of its values. Settings of one provider are checked
 //! where it is built.
 
-use hearken_actors::settings::days::in_days;
-use hearken_actors::settings::ms::in_ms;
+use hearken_base::days::in_days;
+use hearken_base::ms::in_ms;
 use hearken_base::{Secret, log};
 use hearken_proto::gateway::MAX_TOKENS;
 

@@ -4,9 +4,9 @@
 use hearken_actors::chat::ChatSettings;
 use hearken_actors::dialogue::DialogueSettings;
 use hearken_actors::gateway::GatewaySettings;
-use hearken_actors::reloadable::Reloadable;
 use hearken_actors::settings::PipelineSettings;
 use hearken_actors::tools::{ToolPolicies, ToolSettings};
+use hearken_base::reloadable::Reloadable;
 use jiff::tz::TimeZone;
 
 use super::Config;

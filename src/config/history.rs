@@ -1,6 +1,6 @@
 //! Section `[history]`. Not for keeping anything.
 
-use hearken_actors::turn_trace::Keep;
+use hearken_ports::role::Keep;
 use serde::{Deserialize, Serialize};
 
 /// Section `[history]`: what is kept of conversations in the store, and for how long.

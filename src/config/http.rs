@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hearken_actors::settings::ms;
+use hearken_base::ms;
 use serde::{Deserialize, Serialize};
 
 /// Section `[http]`: limits and allowed origins of requests.

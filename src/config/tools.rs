@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hearken_actors::dialogue::Phrases;
-use hearken_actors::settings::ms;
 use hearken_actors::tools::{
     ConsentSettings, Introduction, ToolPolicies, ToolPolicy, ToolSettings,
 };
+use hearken_base::ms;
 use hearken_tool_sources::{BuiltinSettings, ToolServer};
 use serde::{Deserialize, Serialize};
 

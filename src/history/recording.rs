@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use hearken_ports::store::HistoryTurn;
 use hearken_proto::recording::{Content, Expect, Frame, Header, Recording};
-use hearken_store::HistoryTurn;
 use hearken_virtual_device::sound::{LISTEN_AFTER, recording_of};
 use serde_json::json;
 

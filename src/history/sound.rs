@@ -4,11 +4,11 @@ use std::io::Cursor;
 use std::time::Duration;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
-use hearken_actors::audio::opus::{Decoder, Encoder, OpusError};
-use hearken_actors::audio::pcm;
-use hearken_actors::audio::voice_detector::SAMPLE_RATE_HZ;
 use hearken_actors::turn_trace::TracedSound;
-use hearken_store::{Side, SoundPlace, TurnSound};
+use hearken_audio::opus::{Decoder, Encoder, OpusError};
+use hearken_audio::pcm;
+use hearken_audio::voice_detector::SAMPLE_RATE_HZ;
+use hearken_ports::store::{Side, SoundPlace, TurnSound};
 use hound::{SampleFormat, WavSpec, WavWriter};
 
 /// Length of a packet, in milliseconds: of what was heard always, of what was said usually.

@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use hearken_actors::dialogue::{ConversationStyle, DialogueSettings, LocalTime};
-use hearken_actors::ports::{ChatMessage, Llm, LlmDelta, Prompt, ProviderError, Role};
-use hearken_actors::reloadable::Reloadable;
-use hearken_actors::role::{AssignedRole, RoleSettings};
-use hearken_actors::usage::{LimitReached, UsageMeter, Used};
-use hearken_store::{HistoryFilter, HistoryStore, StoreError, StoredTurn};
+use hearken_actors::role::AssignedRole;
+use hearken_actors::usage::UsageMeter;
+use hearken_base::reloadable::Reloadable;
+use hearken_ports::role::RoleSettings;
+use hearken_ports::store::{HistoryFilter, HistoryStore, StoreError, StoredTurn};
+use hearken_ports::usage::{LimitReached, Used};
+use hearken_ports::{ChatMessage, Llm, LlmDelta, Prompt, ProviderError, Role};
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;

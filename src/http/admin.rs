@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_cluster::{LocalLimit, RateLimit as _};
+use hearken_ports::store::{AuditEntry, MuseumSession, SettingsStore};
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::SessionId;
 use hearken_providers::LlmFigures;
-use hearken_store::{AuditEntry, MuseumSession, SettingsStore};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};

@@ -7,8 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use actix_web::HttpRequest;
-use hearken_actors::wall_clock;
-use hearken_base::Secret;
+use hearken_base::{Secret, wall_clock};
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::DeviceId;
 use jiff::Timestamp;

@@ -11,8 +11,8 @@ use futures_util::stream::{Stream, unfold};
 use hearken_actors::actors::event_stream::WatchSettings;
 use hearken_actors::chat::turns::RequestOptions;
 use hearken_actors::chat::{ChatError, ChatPiece, ChatService};
-use hearken_actors::ports::{RequestKey, SessionFilter};
-use hearken_actors::slots::Slots;
+use hearken_base::slots::Slots;
+use hearken_ports::{RequestKey, SessionFilter};
 use hearken_proto::chat::{
     ChatRequest, ChatResponse, ChatSession, ChatStatus, CreateSession, Done, MessagesBody,
     SessionsBody, check_user,

@@ -3,7 +3,6 @@
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_actors::actors::event_stream::{WatchActor, fits};
-use hearken_actors::ws_link;
 use hearken_proto::chat::{CharactersBody, CreateSnapshot, Snapshot, SnapshotsBody};
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::SessionId;
@@ -121,6 +120,6 @@ pub(super) async fn watch(
     })?;
     let process = service.tasks.process().clone();
     let actor = WatchActor::new(session, types, watch, chats.watching, slot, process);
-    ws_link::upgrade(actor, &request, payload)
+    hearken_socket::upgrade(actor, &request, payload)
         .map_err(|_| refusal(Fault::BadRequest, "this is no WebSocket handshake"))
 }

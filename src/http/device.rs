@@ -8,13 +8,12 @@ use actix_web::http::header;
 use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_actors::actors::device::DeviceConnection;
 use hearken_actors::actors::pipeline::Pipeline;
-use hearken_actors::dialogue::phrases::Language;
-use hearken_actors::slots::Slots;
-use hearken_actors::ws_link;
+use hearken_base::language::Language;
+use hearken_base::slots::Slots;
+use hearken_ports::store::Device;
 use hearken_proto::device::Framing;
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::DeviceId;
-use hearken_store::Device;
 use jiff::Timestamp;
 use tokio::time::timeout;
 
@@ -95,7 +94,7 @@ pub(super) async fn connect(
         notice,
         slot: Some(slot),
     };
-    match ws_link::upgrade(device_endpoint.pipeline.device(connection), &request, payload) {
+    match hearken_socket::upgrade(device_endpoint.pipeline.device(connection), &request, payload) {
         Ok(response) => Ok(response),
         Err(_) => Ok(answer(Fault::BadRequest, not_a_socket)),
     }

@@ -3,9 +3,11 @@
 //! code instead of a token. Not for the format of tokens, nor for storing devices.
 
 use actix_web::HttpRequest;
+use hearken_ports::store::{
+    Activation, ClientRule, CodeRequest, Device, DeviceReport, TokenHolder,
+};
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::DeviceId;
-use hearken_store::{Activation, ClientRule, CodeRequest, Device, DeviceReport, TokenHolder};
 use jiff::{SignedDuration, Timestamp};
 
 use super::AccessControl;

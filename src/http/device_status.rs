@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use actix_web::{HttpResponse, web};
 use hearken_actors::device_registry::{DeviceRegistry, Unreachable};
-use hearken_actors::ports::{ToolCall, ToolContent, ToolSource};
 use hearken_cluster::Cluster;
+use hearken_ports::{ToolCall, ToolContent, ToolSource};
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::DeviceId;
 use serde::{Deserialize, Serialize};

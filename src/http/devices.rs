@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_actors::device_registry::DeviceRegistry;
-use hearken_actors::wall_clock;
+use hearken_base::wall_clock;
 use hearken_cluster::Cluster;
+use hearken_ports::store::{Device, HistoryPart};
 use hearken_proto::fault::Fault;
 use hearken_proto::gateway::MAX_SYSTEM_PROMPT_CHARS;
 use hearken_proto::ids::{DeviceId, SessionId};
 use hearken_proto::json;
-use hearken_store::{Device, HistoryPart};
 use hearken_tool_sources::{DEFAULT_AGENT, MAX_AGENT_BYTES};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

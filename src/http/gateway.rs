@@ -5,8 +5,7 @@ use actix_web::http::header;
 use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_actors::actors::text_client::{MAX_MESSAGE_BYTES, TextClientActor};
 use hearken_actors::gateway::GatewayService;
-use hearken_actors::slots::Slots;
-use hearken_actors::ws_link;
+use hearken_base::slots::Slots;
 use hearken_proto::fault::Fault;
 use tokio_util::sync::CancellationToken;
 
@@ -56,8 +55,8 @@ pub(super) async fn connect(
     let admitted = slot.is_some();
     let actor = TextClientActor::new(clients.service.clone(), slot, clients.process.clone());
     // A client that is to be closed may not make us keep a long message.
-    let longest = if admitted { MAX_MESSAGE_BYTES } else { ws_link::MAX_MESSAGE_BYTES };
-    match ws_link::upgrade_with_limit(actor, &request, payload, longest) {
+    let longest = if admitted { MAX_MESSAGE_BYTES } else { hearken_socket::MAX_MESSAGE_BYTES };
+    match hearken_socket::upgrade_with_limit(actor, &request, payload, longest) {
         Ok(response) => Ok(response),
         Err(_) => Ok(answer(Fault::BadRequest, "this is no WebSocket handshake")),
     }

@@ -4,11 +4,10 @@ use actix_web::http::header::{CONTENT_DISPOSITION, ContentType};
 use actix_web::{HttpRequest, HttpResponse, web};
 use bytes::Bytes;
 use futures_util::stream::unfold;
-use hearken_actors::role::RoleSettings;
-use hearken_actors::settings::ms::in_ms;
-use hearken_actors::turn_trace::Keep;
+use hearken_base::ms::in_ms;
+use hearken_ports::role::{Keep, RoleSettings};
+use hearken_ports::store::{HistoryFilter, HistoryPart, Side, SoundPlace, StoredTurn};
 use hearken_proto::fault::Fault;
-use hearken_store::{HistoryFilter, HistoryPart, Side, SoundPlace, StoredTurn};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
@@ -408,7 +407,7 @@ struct Export {
 /// Returns the next part of an export. A store that fails breaks the connection off, so that nobody takes the file for whole.
 async fn next_page(
     export: Option<Export>,
-) -> Option<(Result<Bytes, hearken_store::StoreError>, Option<Export>)> {
+) -> Option<(Result<Bytes, hearken_ports::store::StoreError>, Option<Export>)> {
     let mut export = export?;
     let turns = match export.history.store().turns(&export.filter, AT_ONCE).await {
         Ok(turns) => turns,

@@ -7,8 +7,8 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use actix_web::{HttpRequest, HttpResponse, web};
-use hearken_actors::ws_link::SharedBudget;
 use hearken_proto::fault::Fault;
+use hearken_socket::SharedBudget;
 use hearken_tool_sources::NotAdmitted;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -86,7 +86,7 @@ mod tests {
 
     use actix_web::{App, HttpServer};
     use futures_util::SinkExt as _;
-    use hearken_actors::ws_link::HeldText;
+    use hearken_socket::HeldText;
     use hearken_test_support::eventually;
     use tokio::net::TcpStream;
     use tokio::sync::mpsc::{Receiver, Sender, UnboundedReceiver, unbounded_channel};

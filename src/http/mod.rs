@@ -53,8 +53,8 @@ mod websocket_bridge;
 use std::sync::Arc;
 
 use actix_web::web::{self, ServiceConfig};
+use hearken_ports::store::DeviceStore;
 use hearken_providers::CallLog;
-use hearken_store::DeviceStore;
 
 use crate::history::History;
 use crate::history::trial::Trials;

@@ -12,7 +12,7 @@ use actix_web::http::StatusCode;
 use actix_web::http::header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use actix_web::{FromRequest, HttpRequest, HttpResponse, web};
 use futures_util::future::LocalBoxFuture;
-use hearken_actors::wall_clock::now;
+use hearken_base::wall_clock::now;
 use hearken_cluster::RateLimit;
 use hearken_proto::ids::SessionId;
 use hearken_proto::json;

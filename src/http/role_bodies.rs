@@ -115,7 +115,7 @@ pub(super) struct RoleTrial {
 mod tests {
     use std::collections::BTreeSet;
 
-    use hearken_actors::role::RoleSettings;
+    use hearken_ports::role::RoleSettings;
     use serde_json::json;
     use utoipa::PartialSchema;
 

@@ -2,11 +2,10 @@
 //! devices and people.
 
 use actix_web::{HttpResponse, web};
-use hearken_actors::dialogue::ReplyLanguage;
-use hearken_actors::role::RoleSettings;
+use hearken_ports::role::{ReplyLanguage, RoleSettings};
+use hearken_ports::store::{Role, RoleOutcome, StoreError};
 use hearken_proto::fault::Fault;
 use hearken_proto::json;
-use hearken_store::{Role, RoleOutcome, StoreError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;

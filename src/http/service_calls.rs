@@ -1,7 +1,7 @@
 //! REST API of the last calls of the services of a turn. Not for what is kept of them.
 
 use actix_web::{HttpRequest, HttpResponse, web};
-use hearken_actors::settings::ms::in_ms;
+use hearken_base::ms::in_ms;
 use hearken_proto::fault::Fault;
 use hearken_providers::{CallContent, CallLog, CallOutcome, LoggedCall, MOST_CALLS, TurnService};
 use jiff::Timestamp;

@@ -3,8 +3,8 @@
 use actix_web::{HttpResponse, web};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hearken_actors::role::MAX_NAME_CHARS;
-use hearken_actors::settings::ms::in_ms;
+use hearken_base::ms::in_ms;
+use hearken_ports::role::MAX_NAME_CHARS;
 use hearken_proto::fault::Fault;
 use hearken_proto::json;
 use hearken_providers::TurnService;

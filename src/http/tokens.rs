@@ -2,11 +2,10 @@
 //! Everything is written into the audit log. Not for the format of tokens.
 
 use actix_web::{HttpResponse, web};
-use hearken_actors::wall_clock;
-use hearken_base::Secret;
+use hearken_base::{Secret, wall_clock};
 use hearken_cluster::Cluster;
+use hearken_ports::store::{AuditEntry, MAX_TOOL_TOKENS, ToolToken};
 use hearken_proto::fault::Fault;
-use hearken_store::{AuditEntry, MAX_TOOL_TOKENS, ToolToken};
 use hearken_tool_sources::{DEFAULT_AGENT, MAX_AGENT_BYTES};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use hearken_actors::ports::{ToolContent, ToolOutput};
 use hearken_actors::tools::{ToolPolicies, ToolPolicy};
+use hearken_ports::{ToolContent, ToolOutput};
 use hearken_tool_sources::{
     DeviceToolsView, Inventory, Origin, ServerView, SessionToolsView, SourceKind, SourceOfDevice,
     SourceReport, SourceState, SourceUsage, ToolReport,

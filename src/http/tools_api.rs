@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use actix_web::{HttpRequest, HttpResponse, web};
-use hearken_actors::ports::{ImageDescriber, ToolCall, ToolError};
-use hearken_actors::reloadable::Reloadable;
-use hearken_actors::slots::Slots;
 use hearken_actors::tools::ToolPolicies;
-use hearken_actors::ws_link::SharedBudget;
+use hearken_base::reloadable::Reloadable;
+use hearken_base::slots::Slots;
+use hearken_ports::{ImageDescriber, ToolCall, ToolError};
 use hearken_proto::fault::Fault;
 use hearken_providers::Vision;
+use hearken_socket::SharedBudget;
 use hearken_tool_sources::{AgentTokens, DEFAULT_AGENT, Registry, Sources, VisionTokens};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

@@ -3,9 +3,9 @@
 use std::io::Cursor;
 use std::time::Duration;
 
-use hearken_actors::audio::pcm;
-use hearken_actors::audio::resample::Resampler;
-use hearken_actors::audio::voice_detector::SAMPLE_RATE_HZ;
+use hearken_audio::pcm;
+use hearken_audio::resample::Resampler;
+use hearken_audio::voice_detector::SAMPLE_RATE_HZ;
 use hound::{SampleFormat, WavReader};
 
 /// Longest recording.

@@ -9,10 +9,10 @@ use actix::fut::{ActorFutureExt as _, wrap_future};
 use actix::{Actor, ActorContext as _, AsyncContext as _, StreamHandler};
 use actix_web::{HttpRequest, web};
 use futures_util::StreamExt as _;
-use hearken_actors::ws_link::{
-    self, HeldText, Inbound, Incoming, SharedBudget, SocketBudget, SocketContext, SocketFrame,
-};
 use hearken_proto::fault::Fault;
+use hearken_socket::{
+    HeldText, Inbound, Incoming, SharedBudget, SocketBudget, SocketContext, SocketFrame,
+};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
@@ -89,13 +89,13 @@ impl WebSocketBridge {
         no_handshake: &str,
     ) -> Answer {
         let (max_bytes, budget) = (self.max_message_bytes, self.budget.clone());
-        ws_link::upgrade_with_budget(self, request, payload, max_bytes, budget)
+        hearken_socket::upgrade_with_budget(self, request, payload, max_bytes, budget)
             .map_err(|_| refusal(Fault::BadRequest, no_handshake))
     }
 
     fn leave(&mut self, fault: Fault, ctx: &mut Ctx) {
         tracing::info!(fault = fault.code(), "closing a WebSocket of tools");
-        ws_link::close(ctx, fault);
+        hearken_socket::close(ctx, fault);
     }
 
     fn take(&mut self, text: String, ctx: &mut Ctx) {

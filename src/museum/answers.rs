@@ -6,19 +6,19 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use hearken_actors::audio::playout::PlayedBack;
-use hearken_actors::dialogue::message_repair;
-use hearken_actors::dialogue::phrases::Language;
 use hearken_actors::dialogue::template::fill;
 use hearken_actors::dialogue::turn::{Said, ToolRound};
-use hearken_actors::dialogue::{Cleaner, Memory, TurnEnd, TurnRecord};
-use hearken_actors::ports::{
+use hearken_actors::dialogue::{Cleaner, Memory, TurnEnd, TurnRecord, message_repair};
+use hearken_actors::tools::schema::weight;
+use hearken_actors::usage::UsageMeter;
+use hearken_audio::playout::PlayedBack;
+use hearken_base::language::Language;
+use hearken_ports::store::MuseumSession;
+use hearken_ports::usage::Used;
+use hearken_ports::{
     ChatMessage, Llm, LlmDelta, Prompt, ProviderError, Role, ToolChoice, ToolRequest,
 };
-use hearken_actors::tools::schema::weight;
-use hearken_actors::usage::{UsageMeter, Used};
 use hearken_proto::museum::{ParseRequest, Parsed};
-use hearken_store::MuseumSession;
 use moka::future::Cache;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};

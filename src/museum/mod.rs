@@ -15,22 +15,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use hearken_actors::dialogue::LocalTime;
-use hearken_actors::ports::{BoxError, Llm, ProviderError, SessionLocks};
-use hearken_actors::reloadable::Reloadable;
 use hearken_actors::tools::schema::off_worker;
-use hearken_actors::usage::{LimitReached, UsageMeter};
-use hearken_actors::wall_clock::Clock;
+use hearken_actors::usage::UsageMeter;
+use hearken_base::reloadable::Reloadable;
+use hearken_base::wall_clock::Clock;
 use hearken_cluster::SharedCache;
+use hearken_ports::store::{MuseumSession, MuseumStore, StoreError};
+use hearken_ports::usage::LimitReached;
+use hearken_ports::{BoxError, Llm, ProviderError, SessionLocks};
 use hearken_proto::ids::SessionId;
 use hearken_proto::museum::{Mistake, ParseRequest, Parsed, Register, SessionInfo, Stats};
-use hearken_store::{MuseumSession, MuseumStore, StoreError};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-pub use settings::MuseumSettings;
-
 use self::answers::AnswerCache;
 use self::functions::Functions;
+
+pub use settings::MuseumSettings;
 
 /// Interval at which expired sessions are removed.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);

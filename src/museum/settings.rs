@@ -3,8 +3,7 @@
 
 use std::time::Duration;
 
-use hearken_actors::settings::ms;
-use hearken_base::Secret;
+use hearken_base::{Secret, ms};
 use serde::{Deserialize, Serialize};
 
 /// Default instructions.

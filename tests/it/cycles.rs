@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _, future::join_all};
 use hearken::config::{EnvVars as _, ProcessEnv};
-use hearken_actors::testkit::sound;
+use hearken_audio::sound;
 use hearken_test_support::eventually;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};

@@ -193,7 +193,7 @@ async fn the_reply_is_read_back_by_recognition() {
 async fn a_wav_file_is_spoken_by_push_to_talk() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("hum.wav");
-    let samples = hearken_actors::audio::pcm::tone(200.0, 12_000, 24_000);
+    let samples = hearken_audio::pcm::tone(200.0, 12_000, 24_000);
     sound::write_wav(&path, &Sound { samples, rate_hz: 24_000 }).unwrap();
     let server = Server::start("hum").await;
     let flags = ["--expect", "--mode", "manual"];

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use hearken_actors::ports::ChatStore as _;
+use hearken_ports::ChatStore as _;
 use hearken_proto::ids::SessionId;
 use hearken_store::SqlStore;
 use hearken_test_support::chat_rows::{session, turn};

@@ -24,30 +24,60 @@ fn dependencies(folder: &str) -> Vec<String> {
 
 #[test]
 fn crates_depend_one_way() {
-    const CORE: [&str; 3] = ["proto", "actors", "base"];
-    let allowed: [(&str, &[&str]); 19] = [
+    let allowed: [(&str, &[&str]); 23] = [
         ("proto", &[]),
-        ("actors", &["proto"]),
-        ("crates/base", &["proto", "actors"]),
-        ("crates/providers", &CORE),
-        ("crates/cluster", &CORE),
-        ("crates/store", &CORE),
-        ("crates/engines", &CORE),
-        ("crates/engine-program", &["actors", "base", "engines"]),
-        ("crates/virtual-device", &CORE),
-        ("crates/tool-sources", &["proto", "actors", "base", "store"]),
-        ("crates/mock-services", &["proto", "actors", "base", "engines", "virtual-device"]),
+        ("crates/audio", &["base", "proto"]),
+        ("crates/base", &[]),
+        ("crates/cluster", &["actors", "base", "ports", "proto"]),
+        ("crates/engine-program", &["audio", "base", "engines", "outbound"]),
+        ("crates/engines", &["audio", "base", "outbound", "proto"]),
         ("crates/inference", &["base"]),
-        ("crates/turn-detector", &["actors", "inference"]),
-        ("crates/speaker-embedder", &["actors", "inference"]),
+        ("crates/mock-services", &["audio", "engines", "proto", "virtual-device"]),
+        ("crates/outbound", &["base", "ports"]),
+        ("crates/ports", &["base", "proto"]),
+        ("crates/providers", &["actors", "audio", "base", "outbound", "ports", "proto"]),
+        (
+            "crates/simulation",
+            &["actors", "audio", "base", "cluster", "ports", "proto", "socket", "store"],
+        ),
+        ("crates/socket", &["base", "proto"]),
+        ("crates/speaker-embedder", &["audio", "inference", "ports"]),
+        ("crates/state-server", &["proto"]),
+        ("crates/store", &["base", "ports", "proto"]),
+        (TEST_SUPPORT, &["engines", "ports", "proto", "state-server", "tool-sources"]),
+        ("crates/tool-sources", &["actors", "base", "outbound", "ports", "proto", "socket"]),
+        ("crates/turn-detector", &["actors", "inference", "ports"]),
         (
             "crates/turns",
-            &["proto", "actors", "turn-detector", "speaker-embedder", "virtual-device"],
+            &[
+                "actors",
+                "audio",
+                "base",
+                "ports",
+                "proto",
+                "socket",
+                "speaker-embedder",
+                "turn-detector",
+                "virtual-device",
+            ],
         ),
-        ("crates/state-server", &["proto"]),
-        ("crates/simulation", &["proto", "actors", "base", "cluster", "store"]),
-        (TEST_SUPPORT, &["proto", "actors", "engines", "tool-sources", "state-server"]),
-        ("tests/fuzz", &["proto", "actors", "engines", "providers", "store", "tool-sources"]),
+        ("crates/virtual-device", &["audio", "outbound", "proto"]),
+        ("actors", &["audio", "base", "ports", "proto", "socket"]),
+        (
+            "tests/fuzz",
+            &[
+                "actors",
+                "audio",
+                "base",
+                "engines",
+                "ports",
+                "proto",
+                "providers",
+                "socket",
+                "store",
+                "tool-sources",
+            ],
+        ),
     ];
     let mut faults = Vec::new();
     for folder in crates() {
@@ -72,9 +102,9 @@ fn crates_depend_one_way() {
 #[test]
 fn some_crates_of_others_have_one_home() {
     let homes: [(&str, &[&str]); 9] = [
-        ("actix-web-actors", &["actors"]),
-        ("audiopus", &["actors"]),
-        ("webrtc-vad", &["actors"]),
+        ("actix-web-actors", &["crates/socket"]),
+        ("audiopus", &["crates/audio"]),
+        ("webrtc-vad", &["crates/audio"]),
         ("llama-cpp-2", &["crates/engine-program"]),
         ("sherpa-onnx", &["crates/engine-program"]),
         ("redis", &["crates/cluster"]),

@@ -1,9 +1,9 @@
 //! What is made anew for a connection, an utterance, a turn or a sentence. Not for its use.
 
-use hearken_actors::audio::opus::{Decoder, Encoder};
-use hearken_actors::audio::resample::Resampler;
-use hearken_actors::audio::speech_encoder::SpeechEncoder;
-use hearken_actors::audio::voice_detector::VoiceDetector;
+use hearken_audio::opus::{Decoder, Encoder};
+use hearken_audio::resample::Resampler;
+use hearken_audio::speech_encoder::SpeechEncoder;
+use hearken_audio::voice_detector::VoiceDetector;
 
 use crate::speaking;
 

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use divan::{Bencher, black_box};
-use hearken_actors::audio::opus::Encoder;
-use hearken_actors::audio::playout::Playout;
-use hearken_actors::audio::resample::Resampler;
 use hearken_actors::testkit::paths::Downlink;
+use hearken_audio::opus::Encoder;
+use hearken_audio::playout::Playout;
+use hearken_audio::resample::Resampler;
 use hearken_proto::device::{AudioPacket, Framing};
 
 use crate::{Round, SPEECH, floor, speaking, synthesised};

@@ -5,7 +5,7 @@ use audiopus::coder::{Decoder, Encoder};
 use audiopus::{Application, Bitrate, Channels, SampleRate, Signal};
 use bytes::Bytes;
 use divan::{Bencher, black_box};
-use hearken_actors::testkit::sound;
+use hearken_audio::sound;
 use webrtc_vad::{Vad, VadMode};
 
 use crate::{Round, SPEECH, speaking, synthesised};

@@ -15,9 +15,8 @@ mod words;
 use std::sync::LazyLock;
 
 use bytes::Bytes;
-use hearken_actors::audio::resample::Resampler;
-use hearken_actors::settings::SpeakingSettings;
-use hearken_actors::testkit::sound;
+use hearken_audio::resample::Resampler;
+use hearken_audio::{SpeakingSettings, sound};
 
 /// Packets differ: so many are measured of each step.
 const SAMPLES: u32 = 400;

@@ -4,8 +4,8 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use hearken_actors::settings::SpeakingSettings;
 use hearken_actors::testkit::paths::{Downlink, Uplink};
+use hearken_audio::SpeakingSettings;
 
 use crate::floor::{self, Hearing, Speaking};
 use crate::{SPEECH, downlink, speaking};

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use divan::Bencher;
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{TestPipeline, sound};
+use hearken_actors::testkit::TestPipeline;
+use hearken_audio::sound;
 
 #[divan::bench(sample_count = 20, sample_size = 1)]
 fn of_1_s_asked_and_900_ms_answered(bencher: Bencher) {

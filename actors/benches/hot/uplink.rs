@@ -4,13 +4,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use divan::{Bencher, black_box};
-use hearken_actors::audio::endpointer::Endpointer;
-use hearken_actors::audio::opus::Decoder;
-use hearken_actors::audio::pcm;
-use hearken_actors::audio::voice_detector::{FRAME_SAMPLES, VoiceDetector};
-use hearken_actors::settings::HearingSettings;
 use hearken_actors::testkit::paths::Uplink;
-use hearken_actors::testkit::sound;
+use hearken_audio::endpointer::Endpointer;
+use hearken_audio::opus::Decoder;
+use hearken_audio::voice_detector::{FRAME_SAMPLES, VoiceDetector};
+use hearken_audio::{HearingSettings, pcm, sound};
 use hearken_proto::device::{AudioPacket, Framing};
 
 use crate::{Round, SPEECH};

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use actix::fut::{ActorFutureExt as _, WrapFuture as _};
 use actix::{Actor, AsyncContext as _, Context, Handler, Recipient};
+use hearken_ports::{Asr, Transcript};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
@@ -15,7 +16,6 @@ use crate::actors::messages::{Hypothesis, OpenUtterance, PartialTranscript, Utte
 use crate::admission::Admission;
 use crate::dialogue::Turn;
 use crate::people::Speaker;
-use crate::ports::{Asr, Transcript};
 use crate::speaker_tracker::SpeakerTracker;
 use crate::speculation::SpeculationSettings;
 use crate::turn_trace::Stage;

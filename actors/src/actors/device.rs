@@ -14,12 +14,12 @@ use std::collections::VecDeque;
 
 use actix::fut::{ActorFutureExt as _, wrap_future};
 use actix::{Actor, ActorContext as _, AsyncContext as _, Handler, Running, StreamHandler};
+use hearken_base::paced_log::PacedLog;
 use hearken_proto::device::Downlink;
 use hearken_proto::ids::SessionId;
+use hearken_socket::{Inbound, Incoming, SocketContext, SocketFrame};
 use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
-
-pub use state::{DeviceConnection, DeviceRules, PipelineHandles, StartPipeline};
 
 use self::activity_state::Counted;
 use self::state::{ConnectionState, LiveTurn, PipelineLinks};
@@ -30,9 +30,9 @@ use crate::actors::messages::{
 };
 use crate::device_registry::Registration;
 use crate::metrics::{ActivityState, actor_metrics};
-use crate::paced_log::PacedLog;
 use crate::turn_factory::TurnFactory;
-use crate::ws_link::{Inbound, Incoming, SocketContext, SocketFrame};
+
+pub use state::{DeviceConnection, DeviceRules, PipelineHandles, StartPipeline};
 
 /// Slots of the uplink queue that audio packets leave free for listening orders.
 pub const LANE_RESERVE: usize = 8;

@@ -8,16 +8,15 @@ use std::time::Duration;
 
 use actix::fut::{ActorFutureExt as _, wrap_future};
 use actix::{Actor, ActorContext as _, AsyncContext as _, StreamHandler};
+use hearken_base::slots::Slot;
+use hearken_ports::Watch;
 use hearken_proto::chat::{Event, WatchMessage, WatchRequest, matches};
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::SessionId;
+use hearken_socket::{Inbound, Incoming, SocketContext, SocketFrame};
 use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
-
-use crate::ports::Watch;
-use crate::slots::Slot;
-use crate::ws_link::{self, Inbound, Incoming, SocketContext, SocketFrame};
 
 /// Maximum number of types in a filter, and maximum length of a type.
 const MAX_TYPES: usize = 64;
@@ -89,7 +88,7 @@ impl WatchActor {
 
     fn leave(&mut self, fault: Fault, ctx: &mut Ctx) {
         tracing::info!(fault = fault.code(), "closing");
-        ws_link::close(ctx, fault);
+        hearken_socket::close(ctx, fault);
     }
 
     fn text(&mut self, text: &str, ctx: &mut Ctx) {

@@ -17,6 +17,10 @@ use std::sync::Arc;
 
 use actix::Message;
 use bytes::Bytes;
+use hearken_audio::echo::SentPackets;
+use hearken_audio::playout::PlayedBack as HeardPart;
+use hearken_base::language::Language;
+use hearken_ports::{ProviderError, Transcript};
 use hearken_proto::device::{Downlink, Emotion, Features, IotReport, ListenMode};
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::TurnId;
@@ -24,11 +28,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::audio::echo::SentPackets;
-use crate::audio::playout::PlayedBack as HeardPart;
-use crate::dialogue::phrases::Language;
 use crate::dialogue::{Turn, TurnEvent, TurnInput};
-use crate::ports::{ProviderError, Transcript};
 use crate::utterance_channel::AudioReceiver;
 
 /// Audio packet or listening order of a device. DeviceActor -> VadActor, data lane, up to 50 a

@@ -6,6 +6,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use actix::{Actor as _, Addr, Arbiter, ArbiterHandle, Recipient};
+use hearken_audio::SpeakingSettings;
+use hearken_base::reloadable::Reloadable;
+use hearken_ports::{Asr, ImageDescriber, Llm, ToolSource, Tts, TurnDetector};
 use hearken_proto::ids::{DeviceId, SessionId};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -26,10 +29,8 @@ use crate::dialogue::{
     ConversationStyle, CurrentStyle, Dialogue, DialogueSettings, LocalTime, SpokenLanguage,
 };
 use crate::people::People;
-use crate::ports::{Asr, ImageDescriber, Llm, ToolSource, Tts, TurnDetector};
-use crate::reloadable::Reloadable;
 use crate::role::{CurrentRole, RoleLookup};
-use crate::settings::{PipelineSettings, SpeakingSettings};
+use crate::settings::PipelineSettings;
 use crate::speaker_tracker::SpeakerTracker;
 use crate::tools::device::DeviceTools;
 use crate::tools::iot::ThingTools;

@@ -10,6 +10,9 @@ use std::time::Duration;
 
 use actix::fut::{ActorFutureExt as _, WrapFuture as _};
 use actix::{Actor, AsyncContext as _, Context, Handler, Recipient, SpawnHandle};
+use hearken_audio::playout::PlayedBack as HeardPart;
+use hearken_base::language::Language;
+use hearken_ports::{Llm, Person, Prompt, Transcript};
 use hearken_proto::ids::TurnId;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -20,15 +23,12 @@ use crate::actors::messages::{
     Interrupted, NothingRecognised, PlaybackEnded, RecognitionFailure, StartSpeaking, StartTurn,
     ToolsListed, Transcribed, UtteranceRecognised,
 };
-use crate::audio::playout::PlayedBack as HeardPart;
 use crate::dialogue::memory::unheard_text;
-use crate::dialogue::phrases::Language;
-use crate::dialogue::run_turn::{say_phrase, say_text};
+use crate::dialogue::run_turn::{run_turn, say_phrase, say_text};
 use crate::dialogue::turn::{TurnEnd, TurnError, TurnRecord};
-use crate::dialogue::{Dialogue, Phrases, Turn, TurnDependencies, TurnInput, TurnSink, run_turn};
+use crate::dialogue::{Dialogue, Phrases, Turn, TurnDependencies, TurnInput, TurnSink};
 use crate::metrics::actor_metrics;
 use crate::people::Speaker;
-use crate::ports::{Llm, Person, Prompt, Transcript};
 use crate::tools::Toolbox;
 use crate::turn_trace::{Activity, Stage};
 

@@ -8,8 +8,11 @@ use std::time::Duration;
 
 use actix::fut::{ActorFutureExt as _, WrapFuture as _, wrap_future};
 use actix::{Actor, ActorContext as _, AsyncContext as _, Running, StreamHandler};
+use hearken_base::paced_log::PacedLog;
+use hearken_base::slots::Slot;
 use hearken_proto::fault::Fault;
 use hearken_proto::gateway::{ClientMessage, ErrorCode, Registration, ServerMessage, Status};
+use hearken_socket::{Inbound, Incoming, SocketContext, SocketFrame};
 use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -21,11 +24,8 @@ use crate::gateway::client_tools::ClientTools;
 use crate::gateway::requests::{Conversation, Preferences, Request, RequestExecutor};
 use crate::gateway::{GatewayService, InUse};
 use crate::metrics::actor_metrics;
-use crate::paced_log::PacedLog;
-use crate::slots::Slot;
 use crate::turn_factory::TurnFactory;
 use crate::turn_trace::ClientKind;
-use crate::ws_link::{self, Inbound, Incoming, SocketContext, SocketFrame};
 
 /// Largest message of a client, in bytes (12.1 of the gateway's document).
 pub const MAX_MESSAGE_BYTES: usize = 1 << 20;
@@ -106,7 +106,7 @@ impl TextClientActor {
 
     fn leave(&mut self, fault: Fault, ctx: &mut Ctx) {
         tracing::info!(fault = fault.code(), "closing");
-        ws_link::close(ctx, fault);
+        hearken_socket::close(ctx, fault);
     }
 
     fn text(&mut self, text: &str, ctx: &mut Ctx) {

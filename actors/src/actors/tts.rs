@@ -14,21 +14,22 @@ use actix::fut::WrapFuture as _;
 use actix::{Actor, ArbiterHandle, AsyncContext as _, Context, Handler, SpawnHandle};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
+use hearken_audio::SpeakingSettings;
+use hearken_audio::speech_encoder::SpeechEncoder;
+use hearken_ports::{Line, Tts};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use self::encode_scheduler::EncodeQueue;
-pub use self::encode_scheduler::EncodeScheduler;
 use self::pacing::Pacing;
-pub use self::phrase_audio_cache::PhraseAudioCache;
 use crate::actors::messages::{PlaybackItem, PlaybackStep, StartSpeaking};
 use crate::admission::Admission;
-use crate::audio::speech_encoder::SpeechEncoder;
 use crate::dialogue::{Phrases, Turn, TurnEvent};
-use crate::ports::{Line, Tts};
-use crate::settings::SpeakingSettings;
 use crate::turn_trace::{Stage, TurnTrace};
+
+pub use self::encode_scheduler::EncodeScheduler;
+pub use self::phrase_audio_cache::PhraseAudioCache;
 
 /// Number of consecutive failed sentences at which the rest of an answer is abandoned.
 const MAX_FAILED: u32 = 2;

@@ -6,6 +6,12 @@ use std::time::Duration;
 
 use actix::fut::{ActorFutureExt as _, WrapFuture as _};
 use actix::{Actor, AsyncContext as _, Context, Recipient, SpawnHandle, StreamHandler};
+use hearken_audio::endpointer::Endpoint;
+use hearken_audio::recent_speech::RecentSpeech;
+use hearken_audio::utterance_detector::{PacketError, UtteranceDetector};
+use hearken_audio::voice_detector::SAMPLE_RATE_HZ;
+use hearken_audio::{HearingSettings, pcm};
+use hearken_ports::turn_detector::LONGEST_SPEECH;
 use hearken_proto::device::ListenMode;
 use hearken_proto::ids::TurnId;
 use tokio::sync::mpsc;
@@ -13,15 +19,8 @@ use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 
 use crate::actors::messages::{OpenUtterance, SpeechEnded, SpeechStarted, UplinkItem};
-use crate::audio::endpointer::Endpoint;
-use crate::audio::pcm;
-use crate::audio::recent_speech::RecentSpeech;
-use crate::audio::utterance_detector::{PacketError, UtteranceDetector};
-use crate::audio::voice_detector::SAMPLE_RATE_HZ;
 use crate::dialogue::Turn;
 use crate::metrics::actor_metrics;
-use crate::ports::turn_detector::LONGEST_SPEECH;
-use crate::settings::HearingSettings;
 use crate::turn_detection::TurnDetection;
 use crate::turn_factory::TurnFactory;
 use crate::turn_trace::{Activity, Stage};

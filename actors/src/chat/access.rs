@@ -1,10 +1,10 @@
 //! Who may use which chat session, and how much a client without a credential may store. Not for how
 //! somebody is recognised.
 
+use hearken_base::wall_clock::now;
 use hearken_proto::ids::SessionId;
 
 use super::{ChatError, ChatService};
-use crate::wall_clock::now;
 
 /// Owner of sessions that were created with a credential.
 const CREDENTIAL: &str = "credential";

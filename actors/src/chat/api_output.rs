@@ -1,6 +1,7 @@
 //! Output of an application's turn: streams the model's words, executes all calls of a round at
 //! once, and counts tokens. The receiver of the words may leave. Not for storing the finished turn.
 
+use hearken_ports::{Prompt, ToolError, ToolRequest, Usage};
 use hearken_proto::chat::Event;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -11,7 +12,6 @@ use super::{ChatError, budget};
 use crate::dialogue::parts::Parts;
 use crate::dialogue::run_turn::TurnOutput;
 use crate::dialogue::{Turn, TurnError};
-use crate::ports::{Prompt, ToolError, ToolRequest, Usage};
 use crate::tools::{Offer, Toolbox};
 
 /// Streamed part of an answer.

@@ -1,9 +1,8 @@
 //! Token count of a prompt, and removal of older exchanges above the budget. Not for the content of
 //! messages.
 
+use hearken_ports::{ChatMessage, OfferedTool, Prompt, Role};
 use serde_json::json;
-
-use crate::ports::{ChatMessage, OfferedTool, Prompt, Role};
 
 /// Tokens of a message besides its text (OpenAI's own estimate: 3 a message, 1 for its role).
 const EACH_MESSAGE: usize = 4;
@@ -60,10 +59,10 @@ pub(super) fn whole_exchanges(mut messages: Vec<ChatMessage>) -> Vec<ChatMessage
 
 #[cfg(test)]
 mod tests {
+    use hearken_ports::ToolRequest;
     use proptest::prelude::*;
 
     use super::*;
-    use crate::ports::ToolRequest;
 
     #[test]
     fn tokens_are_those_of_the_real_tokenizer() {

@@ -6,6 +6,8 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use hearken_base::wall_clock::now;
+use hearken_ports::{PendingEvent, Published};
 use hearken_proto::chat::Event;
 use hearken_proto::ids::SessionId;
 use serde_json::Value;
@@ -13,8 +15,6 @@ use tokio::sync::Notify;
 use tokio::time::MissedTickBehavior;
 
 use super::ChatService;
-use crate::ports::{PendingEvent, Published};
-use crate::wall_clock::now;
 
 /// Interval at which all stored events are looked at. One that is there twice was left by an
 /// instance that ended, or could not be published.

@@ -24,19 +24,19 @@ pub mod turns;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hearken_base::reloadable::Reloadable;
+use hearken_base::tasks::{NotBegun, Tasks};
+use hearken_ports::usage::LimitReached;
+use hearken_ports::{
+    BoxError, ChatStore, EventBus, ImageDescriber, Llm, SessionLocks, StateError, StateServer,
+    ToolSource,
+};
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::SessionId;
 
 use crate::dialogue::{LocalTime, TurnError};
-use crate::ports::{
-    BoxError, ChatStore, EventBus, ImageDescriber, Llm, SessionLocks, StateError, StateServer,
-    ToolSource,
-};
-use crate::reloadable::Reloadable;
 use crate::role::{AssignedRole, RoleLookup, configured};
-use crate::tasks::{NotBegun, Tasks};
 use crate::turn_trace::TurnJournal;
-use crate::usage::LimitReached;
 
 pub use access::Asker;
 pub use api_output::ChatPiece;

@@ -10,13 +10,13 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use hearken_base::tasks::Tasks;
+use hearken_ports::{ChatStore, RequestKey, SessionLock, StoreOutcome};
 use hearken_proto::ids::SessionId;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::ChatError;
-use crate::ports::{ChatStore, RequestKey, SessionLock, StoreOutcome};
-use crate::tasks::Tasks;
 
 /// Message that is being answered.
 pub(super) struct RunningMessage {

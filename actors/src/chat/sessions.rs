@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use hearken_base::wall_clock::{earliest, now};
+use hearken_ports::{SessionFilter, SessionPage, StateError};
 use hearken_proto::chat::{ChatSession, ChatStatus, CreateSession, MessagesBody};
 use hearken_proto::ids::SessionId;
 use jiff::Timestamp;
@@ -11,8 +13,6 @@ use serde_json::{Map, Value, json};
 use super::events::event;
 use super::state_tools::empty_state;
 use super::{Asker, ChatError, ChatService};
-use crate::ports::{SessionFilter, SessionPage, StateError};
-use crate::wall_clock::{earliest, now};
 
 /// Number of sessions that one round of purging reads.
 const PURGED_AT_ONCE: u32 = 100;

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
+use hearken_base::{Secret, days, ms};
 use serde::{Deserialize, Serialize};
 
-use crate::settings::{Secret, days, ms};
 use crate::tools::ToolSettings;
 
 /// Default instructions in the order of the document, 2.2.2: the role, the rules, the scene, the

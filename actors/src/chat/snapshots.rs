@@ -1,6 +1,8 @@
 //! Snapshots of chat sessions: a dialogue and the version of its state. They are made and restored
 //! under the session's lock, which keeps both parts consistent. Not for storing them.
 
+use hearken_base::wall_clock::now;
+use hearken_ports::StateError;
 use hearken_proto::chat::{CreateSnapshot, Snapshot};
 use hearken_proto::ids::SessionId;
 use serde_json::json;
@@ -8,8 +10,6 @@ use serde_json::json;
 use super::events::event;
 use super::state_tools::version_of;
 use super::{ChatError, ChatService};
-use crate::ports::StateError;
-use crate::wall_clock::now;
 
 impl ChatService {
     /// Creates a snapshot from a validated request.

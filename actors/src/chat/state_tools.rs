@@ -6,6 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use hearken_base::wall_clock::now;
+use hearken_ports::{
+    EventBus, StateError, StateEvent, StateOutcome, StateServer, Tool, ToolCall, ToolError,
+    ToolOutput, ToolSource,
+};
 use hearken_proto::chat::Event;
 use hearken_proto::ids::SessionId;
 use serde_json::{Map, Value, json};
@@ -14,11 +19,6 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
 use super::api_output::ChatPiece;
-use crate::ports::{
-    EventBus, StateError, StateEvent, StateOutcome, StateServer, Tool, ToolCall, ToolError,
-    ToolOutput, ToolSource,
-};
-use crate::wall_clock::now;
 
 /// Name of the source in a conversation.
 const NAME: &str = "state";

@@ -4,6 +4,11 @@
 
 use std::sync::{Arc, OnceLock};
 
+use hearken_audio::playout::PlayedBack;
+use hearken_base::wall_clock::now;
+use hearken_ports::{
+    ChatMessage, KeptMessage, KeptTurn, Prompt, RequestKey, SessionLock, StateError, ToolSource,
+};
 use hearken_proto::chat::{
     AnswerUsage, ChatContext, ChatRequest, ChatResponse, ChatSession, ChatStatus, ContextTool,
     TurnInfo,
@@ -22,18 +27,13 @@ use super::rolls::asks_to_roll;
 use super::running::{RequestRecord, RunningMessage, check_stored};
 use super::state_tools::{StateTools, empty_state, version_of};
 use super::{ChatError, ChatService, budget};
-use crate::audio::playout::PlayedBack;
 use crate::dialogue::parts::Parts;
 use crate::dialogue::run_turn::answer;
 use crate::dialogue::{Memory, Turn, TurnEnd, TurnError, TurnRecord};
 use crate::metrics::actor_metrics;
-use crate::ports::{
-    ChatMessage, KeptMessage, KeptTurn, Prompt, RequestKey, SessionLock, StateError, ToolSource,
-};
 use crate::role::usable;
 use crate::tools::{SourceProvider, ToolSettings, Toolbox};
 use crate::turn_trace::{ClientKind, Outcome};
-use crate::wall_clock::now;
 
 /// Inputs of a turn.
 struct TurnInputs {
@@ -395,7 +395,7 @@ impl ChatService {
         &self,
         inputs: &TurnInputs,
         content: String,
-        usage: crate::ports::Usage,
+        usage: hearken_ports::Usage,
     ) -> ChatResponse {
         let effects = inputs
             .state_tools

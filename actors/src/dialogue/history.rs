@@ -3,16 +3,16 @@
 
 use std::sync::Arc;
 
+use hearken_audio::playout::PlayedBack;
+use hearken_base::language::Language;
+use hearken_base::reloadable::Reloadable;
+use hearken_ports::{ChatMessage, Person, Prompt, Role};
 use serde::{Deserialize, Serialize};
 
 use super::memory::{Memory, push_user};
-use super::phrases::Language;
 use super::spoken_language::SpokenLanguage;
 use super::style::{ConversationStyle, CurrentStyle, LocalTime};
 use super::turn::TurnRecord;
-use crate::audio::playout::PlayedBack;
-use crate::ports::{ChatMessage, Person, Prompt, Role};
-use crate::reloadable::Reloadable;
 use crate::role::{AssignedRole, RoleLookup};
 use crate::speaker_tracker::{SpeakerTracker, attributed};
 
@@ -199,13 +199,13 @@ impl Dialogue {
 mod tests {
     use std::time::Duration;
 
+    use hearken_ports::role::{ReplyLanguage, RoleSettings};
+    use hearken_ports::{PersonId, ProviderError, ProviderErrorKind, ToolRequest};
+    use proptest::prelude::*;
+
     use super::*;
-    use crate::dialogue::ReplyLanguage;
     use crate::dialogue::memory::cut;
     use crate::dialogue::turn::{Said, ToolRound, TurnEnd, TurnError};
-    use crate::ports::{PersonId, ProviderError, ProviderErrorKind, ToolRequest};
-    use crate::role::RoleSettings;
-    use proptest::prelude::*;
 
     const ALL: PlayedBack = PlayedBack::ALL;
 

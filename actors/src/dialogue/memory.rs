@@ -5,11 +5,12 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use hearken_audio::playout::PlayedBack;
+use hearken_base::language::is_han;
+use hearken_ports::{ChatMessage, Role};
+
 use super::message_repair;
-use super::phrases::is_han;
 use super::turn::{Said, ToolRound, TurnEnd, TurnRecord};
-use crate::audio::playout::PlayedBack;
-use crate::ports::{ChatMessage, Role};
 
 /// Estimated characters spoken per second, for a sentence whose duration is not known yet.
 const HAN_PER_SECOND: f64 = 4.5;

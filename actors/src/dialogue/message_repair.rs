@@ -4,9 +4,9 @@
 
 use std::collections::HashSet;
 
+use hearken_ports::{ChatMessage, Role, ToolRequest};
 use serde_json::{Map, Value};
 
-use crate::ports::{ChatMessage, Role, ToolRequest};
 use crate::tools::names;
 
 /// Maximum length of a call's id, in bytes. Longer ids are replaced.
@@ -110,8 +110,9 @@ pub(super) fn text(mut text: String) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     fn call(id: &str, name: &str, arguments: &str) -> ToolRequest {
         ToolRequest { id: id.into(), name: name.into(), arguments: arguments.into() }

@@ -25,7 +25,5 @@ pub use phrases::{Phrase, Phrases};
 pub use run_turn::{TurnDependencies, run_turn};
 pub use speakable::Cleaner;
 pub use spoken_language::SpokenLanguage;
-pub use style::{
-    CURRENT_TIME, Character, ConversationStyle, CurrentStyle, LocalTime, ReplyLanguage, SharedStyle,
-};
+pub use style::{CURRENT_TIME, Character, ConversationStyle, CurrentStyle, LocalTime, SharedStyle};
 pub use turn::{Sentence, Turn, TurnEnd, TurnError, TurnEvent, TurnInput, TurnRecord, TurnSink};

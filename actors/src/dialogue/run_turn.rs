@@ -3,12 +3,12 @@
 //! sockets. Borrows nothing that lives longer than the turn.
 
 use futures_util::StreamExt as _;
+use hearken_ports::{ChatMessage, Llm, LlmDelta, Prompt, Role, ToolChoice, ToolRequest, Usage};
 use tokio::time::Instant;
 
 use super::message_repair;
 use super::spoken_output::{FillerPhrases, SpokenOutput};
 use super::turn::{ToolRound, Turn, TurnEnd, TurnError, TurnRecord, TurnSink};
-use crate::ports::{ChatMessage, Llm, LlmDelta, Prompt, Role, ToolChoice, ToolRequest, Usage};
 use crate::tools::names::nearest;
 use crate::tools::{HeldCall, Offer, Toolbox};
 use crate::turn_trace::Stage;

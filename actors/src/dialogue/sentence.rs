@@ -2,7 +2,7 @@
 //! depend only on the characters, never on the chunks of the stream. Not for converting text to
 //! plain text.
 
-use super::phrases::is_han;
+use hearken_base::language::is_han;
 
 /// Minimum weight of a first clause that is cut at a comma (a Han character weighs 2, others 1).
 const FIRST_CLAUSE_WEIGHT: usize = 10;
@@ -197,8 +197,9 @@ fn is_opener(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     fn split(text: &str) -> Vec<String> {
         let mut splitter = SentenceSplitter::default();

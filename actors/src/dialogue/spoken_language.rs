@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use super::phrases::Language;
+use hearken_base::language::Language;
 
 /// Shared language. Clones share it.
 #[derive(Debug, Clone)]

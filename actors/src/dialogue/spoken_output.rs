@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use hearken_ports::{ToolRequest, Usage};
 use hearken_proto::device::Emotion;
 use tokio::time::Instant;
 
@@ -10,7 +11,6 @@ use super::run_turn::TurnOutput;
 use super::speakable::is_emoji;
 use super::spoken::SpokenSentences;
 use super::turn::{PlaybackProgress, Said, Sentence, Turn, TurnError, TurnEvent, TurnSink};
-use crate::ports::{ToolRequest, Usage};
 use crate::tools::{Offer, ToolSettings, Toolbox};
 
 /// Minimum duration of a call before another filler phrase, however long the silence before it was.

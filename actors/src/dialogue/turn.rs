@@ -3,6 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use hearken_ports::usage::LimitReached;
+use hearken_ports::{ProviderError, ToolError, ToolRequest};
 use hearken_proto::device::Emotion;
 use hearken_proto::ids::TurnId;
 use tokio::sync::{mpsc, watch};
@@ -11,9 +13,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
 use crate::admission::{Admission, TurnPermit};
 use crate::people::Speaker;
-use crate::ports::{ProviderError, ToolError, ToolRequest};
 use crate::turn_trace::TurnTrace;
-use crate::usage::LimitReached;
 
 /// Identity of one turn and the means to end it. Travels in every message. A stage ignores messages
 /// of a turn that is no longer live, which drops late work early.

@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
+use hearken_ports::tool_limits::cut_description;
+use hearken_ports::{Tool, ToolCall, ToolError, ToolOutput, ToolSource};
 use hearken_proto::gateway::{
     ErrorCode, RegisteredTool, Registration, ServerMessage, ToolRefusal, ToolResult,
 };
@@ -14,8 +16,6 @@ use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use super::GatewaySettings;
-use crate::ports::{Tool, ToolCall, ToolError, ToolOutput, ToolSource};
-use crate::tools::definition::cut_description;
 use crate::tools::schema::{Schema, off_worker, weight};
 
 /// Name of the source.

@@ -13,15 +13,15 @@ mod text_output;
 
 use std::sync::Arc;
 
+use hearken_ports::ToolSource;
 use hearken_proto::ids::SessionId;
+
+use crate::dialogue::SharedStyle;
 
 pub use requests::GatewayService;
 pub use session::{InUse, TextSession};
 pub use sessions::Sessions;
 pub use settings::GatewaySettings;
-
-use crate::dialogue::SharedStyle;
-use crate::ports::ToolSource;
 
 /// Returns the server's tool sources for a session. Called before each round of a turn; must not
 /// block.

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
+use hearken_base::{Secret, ms};
 use serde::{Deserialize, Serialize};
 
-use crate::settings::{Secret, ms};
 use crate::tools::ToolSettings;
 
 /// Default instructions: those of the gateway's document, 14.1.

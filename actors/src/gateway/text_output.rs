@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use hearken_ports::{ToolError, ToolRequest};
 use hearken_proto::gateway::{CallShown, ErrorCode, ServerMessage, Status};
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
@@ -14,7 +15,6 @@ use super::client_tools;
 use crate::dialogue::parts::Parts;
 use crate::dialogue::run_turn::TurnOutput;
 use crate::dialogue::{Cleaner, Turn, TurnError};
-use crate::ports::{ToolError, ToolRequest};
 use crate::tools::calls::{EndedCall, arguments};
 use crate::tools::outcome::CUT_SHORT;
 use crate::tools::{Offer, Toolbox};

@@ -5,12 +5,12 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use futures_util::FutureExt as _;
+use hearken_audio::endpointer::Endpoint;
+use hearken_audio::speech_encoder::SpeechEncoder;
+use hearken_audio::utterance_detector::UtteranceDetector;
+use hearken_audio::{HearingSettings, SpeakingSettings};
 use hearken_proto::device::{AudioPacket, Framing};
 
-use crate::audio::endpointer::Endpoint;
-use crate::audio::speech_encoder::SpeechEncoder;
-use crate::audio::utterance_detector::UtteranceDetector;
-use crate::settings::{HearingSettings, SpeakingSettings};
 use crate::utterance_channel::{AudioReceiver, AudioSender, Piece, channel};
 
 /// Path from a device's packets to the recogniser.

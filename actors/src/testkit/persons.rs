@@ -4,12 +4,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-
-use crate::people::{People, SpeakerSettings, keep_last};
-use crate::ports::persons::{MOST_EXCHANGES, MOST_FACTS, MOST_PERSONS, MOST_VOICES};
-use crate::ports::{
+use hearken_ports::persons::{MOST_EXCHANGES, MOST_FACTS, MOST_PERSONS, MOST_VOICES};
+use hearken_ports::{
     BoxError, Person, PersonId, PersonMemory, PersonOutcome, PersonStore, SpeakerEmbedder,
 };
+
+use crate::people::{People, SpeakerSettings, keep_last};
 
 /// Number of voices that are told apart.
 const VOICES: usize = 8;

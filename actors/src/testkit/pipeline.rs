@@ -7,25 +7,25 @@ use std::time::Duration;
 
 use actix_http::ws::Message;
 use bytes::Bytes;
+use hearken_audio::sound::PACKET_MS;
+use hearken_base::reloadable::Reloadable;
+use hearken_ports::{ImageDescriber, ToolSource};
 use hearken_proto::device::{AudioPacket, Framing};
 use hearken_proto::ids::DeviceId;
+use hearken_socket::testkit::{Down, MemorySocket};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::scripted::{Script, ScriptedAsr, ScriptedLlm, ScriptedTts, ScriptedTurnDetector};
-use super::socket::{Down, MemorySocket};
-use super::sound::PACKET_MS;
 use crate::actors::device::DeviceConnection;
 use crate::actors::pipeline::{AudioPool, Pipeline, Ports};
 use crate::admission::Admission;
 use crate::device_registry::DeviceRegistry;
 use crate::dialogue::DialogueSettings;
 use crate::people::People;
-use crate::ports::{ImageDescriber, ToolSource};
-use crate::reloadable::Reloadable;
 use crate::settings::PipelineSettings;
 use crate::tools::Vision;
 use crate::turn_trace::TurnJournal;
+use super::scripted::{Script, ScriptedAsr, ScriptedLlm, ScriptedTts, ScriptedTurnDetector};
 
 /// Longest wait for anything, in virtual time.
 const PATIENCE: Duration = Duration::from_secs(400);

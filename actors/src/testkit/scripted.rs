@@ -10,14 +10,14 @@ use async_trait::async_trait;
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
-use tokio::time::Instant;
-
-use crate::audio::pcm;
-use crate::dialogue::ConversationStyle;
-use crate::ports::{
+use hearken_audio::pcm;
+use hearken_ports::{
     Asr, AsrStream, Line, Llm, LlmDelta, Pcm, Prompt, ProviderError, ProviderErrorKind,
     ToolRequest, Transcript, Tts, TurnDetector, UtteranceSpec,
 };
+use tokio::time::Instant;
+
+use crate::dialogue::ConversationStyle;
 
 /// Scripted behaviour of the recogniser for one utterance.
 #[derive(Debug, Clone)]

@@ -2,7 +2,7 @@
 //! before which nothing happened. Every frontend implements [`Conversation`] for its own clients.
 //! Not for the event itself: the test makes it happen.
 
-use crate::ports::{ChatMessage, Role};
+use hearken_ports::{ChatMessage, Role};
 
 /// Number of turns that are played.
 pub const TURNS: usize = 10;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use hearken_ports::{Tool, ToolCall, ToolError, ToolOutput, ToolRequest, ToolSource};
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 
@@ -14,7 +15,6 @@ use super::outcome::{CUT_SHORT, GOES_ON, render};
 use super::schema::Schema;
 use super::toolbox::{Offer, Offered, SourceSlot, Toolbox};
 use crate::metrics::{CallEnd, CallTraffic, tool_called};
-use crate::ports::{Tool, ToolCall, ToolError, ToolOutput, ToolRequest, ToolSource};
 
 /// Maximum number of executed calls in one round. Further calls are refused.
 const MAX_CALLS: usize = 16;

@@ -7,13 +7,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use hearken_base::language::{Language, is_han};
+use hearken_ports::{ChatMessage, Tool, ToolError, ToolRequest};
 use tokio::time::Instant;
 
 use super::policy::{ToolPolicy, is_camera};
 use super::toolbox::{Offer, Offered, Toolbox};
 use super::waiting::Waiting;
-use crate::dialogue::phrases::{Language, Phrase, is_han};
-use crate::ports::{ChatMessage, Tool, ToolError, ToolRequest};
+use crate::dialogue::phrases::Phrase;
 use crate::turn_trace::TurnTrace;
 
 /// Result of a call that is held, until the person has answered.

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use hearken_ports::tool_limits::within_limits;
+use hearken_ports::{Provenance, Tool, ToolCall, ToolContent, ToolError, ToolOutput, ToolSource};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, ClientConfig,
     ClientRequest, ContentBlock, CustomRequest, Implementation, PaginatedRequestParams,
@@ -16,10 +18,9 @@ use rmcp::service::{NotificationContext, Peer, ServiceError};
 use rmcp::{ClientHandler, RoleClient};
 use tokio::sync::{Notify, watch};
 
-use super::definition::{from_mcp, within_limits};
+use super::definition::from_mcp;
 use super::policy::is_camera;
 use super::toolset_interner::ToolsetInterner;
-use crate::ports::{Provenance, Tool, ToolCall, ToolContent, ToolError, ToolOutput, ToolSource};
 
 /// Maximum number of pages read from a list of tools. Firmware with 40 tools has five pages.
 const MAX_PAGES: usize = 64;

@@ -4,11 +4,11 @@
 use std::sync::{Arc, Mutex};
 
 use futures_util::future::BoxFuture;
+use hearken_ports::ToolError;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
 
 use super::calls::Outcome;
-use crate::ports::ToolError;
 
 /// Maximum number of calls of one conversation that may outlive their turns. Further calls are
 /// cancelled with their turn.

@@ -1,11 +1,10 @@
 //! Fuzz target: what a device sends as MCP.
 
-use rmcp::model::JsonRpcMessage;
-use rmcp::model::RequestId;
+use hearken_base::paced_log::PacedLog;
+use rmcp::model::{JsonRpcMessage, RequestId};
 use serde_json::Value;
 
 use super::{link, repair};
-use crate::paced_log::PacedLog;
 
 /// Anything is repaired or dropped. An answer to a request of ours reaches it, whatever it says; it
 /// stays of the size of what was sent, and a second repair finds nothing.

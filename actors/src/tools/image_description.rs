@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
+use hearken_ports::{ImageDescriber, Picture, ToolContent, ToolOutput};
 use tokio::time::{Instant, timeout_at};
 
 use super::outcome::{described, not_described};
-use crate::ports::{ImageDescriber, Picture, ToolContent, ToolOutput};
 
 /// Maximum number of described pictures in one answer. Further pictures become notes.
 const MAX_PICTURES: usize = 4;
@@ -76,9 +76,9 @@ mod tests {
     use std::time::Duration;
 
     use futures_util::future::BoxFuture;
+    use hearken_ports::{ProviderError, ProviderErrorKind};
 
     use super::*;
-    use crate::ports::{ProviderError, ProviderErrorKind};
 
     /// Test describer: repeats the question, fails for pictures called `x`, and never ends for
     /// those called `y`.

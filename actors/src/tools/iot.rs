@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use actix::Recipient;
 use futures_util::future::BoxFuture;
+use hearken_ports::tool_limits::within_limits;
+use hearken_ports::{Provenance, Tool, ToolCall, ToolError, ToolOutput, ToolSource};
 use hearken_proto::device::Downlink;
 use hearken_proto::device::iot::{Command, IotReport, Property, Thing, ValueKind};
 use serde_json::{Map, Value, json};
 
-use super::definition::within_limits;
 use crate::actors::messages::DeviceOrder;
-use crate::ports::{Provenance, Tool, ToolCall, ToolError, ToolOutput, ToolSource};
 
 /// Maximum number of things kept for a device. Firmware has five at most.
 const MAX_THINGS: usize = 64;

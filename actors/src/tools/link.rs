@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use actix::Recipient;
 use actix::dev::SendError;
+use hearken_base::paced_log::PacedLog;
 use hearken_proto::device::Downlink;
 use rmcp::RoleClient;
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, RequestId};
@@ -16,7 +17,6 @@ use tokio::sync::{Mutex, mpsc};
 
 use super::repair::{self, Extras};
 use crate::actors::messages::DeviceOrder;
-use crate::paced_log::PacedLog;
 
 /// Capacity of the queue of messages from a device. When it is full, the newest is dropped.
 pub const INBOUND: usize = 32;

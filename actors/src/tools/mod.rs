@@ -29,9 +29,8 @@ pub mod waiting;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hearken_base::reloadable::Reloadable;
 use hearken_proto::ids::{DeviceId, SessionId};
-
-use crate::reloadable::Reloadable;
 
 pub use consent::{ConsentSettings, HeldCall};
 pub use finishing::FinishingCalls;

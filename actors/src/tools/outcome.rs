@@ -1,6 +1,6 @@
 //! Text for the model about the outcome of a call. Not for executing the call.
 
-use crate::ports::{ToolContent, ToolError, ToolOutput};
+use hearken_ports::{ToolContent, ToolError, ToolOutput};
 
 /// Text for the model if the person cut the call short.
 pub const CUT_SHORT: &str = "error: the person interrupted; the call was cancelled";

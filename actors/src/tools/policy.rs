@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use hearken_ports::{ChatMessage, Provenance, Role, Tool};
 use serde::{Deserialize, Serialize};
 
 use super::toolbox::{Offer, Offered, Toolbox};
-use crate::ports::{ChatMessage, Provenance, Role, Tool};
 
 /// Maximum number of configured patterns.
 const MAX_PATTERNS: usize = 1_000;

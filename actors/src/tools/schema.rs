@@ -7,13 +7,12 @@ mod tests;
 
 use std::time::{Duration, Instant};
 
+use hearken_ports::ToolError;
 use jsonschema::{PatternOptions, ValidationError, Validator};
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 
-use crate::ports::ToolError;
-
-pub use limits::{MAX_BYTES, weight};
+pub use limits::weight;
 
 /// Maximum number of reported mistakes.
 const MAX_MISTAKES: usize = 3;

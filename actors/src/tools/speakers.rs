@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
+use hearken_ports::{Provenance, Tool, ToolCall, ToolError, ToolOutput, ToolSource};
 use serde_json::{Value, json};
 
 use crate::people::{MOST_FACT_CHARS, MOST_NAME_CHARS, PeopleError};
-use crate::ports::{Provenance, Tool, ToolCall, ToolError, ToolOutput, ToolSource};
 use crate::speaker_tracker::SpeakerTracker;
 
 /// Name of the source.

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
+use hearken_ports::{ImageDescriber, OfferedTool, Tool, ToolSource};
 use tokio::sync::Semaphore;
 
 use super::ToolSettings;
@@ -12,7 +13,6 @@ use super::finishing::FinishingCalls;
 use super::names::{Names, nearest, rename};
 use super::schema::Schema;
 use super::toolset_interner::{OfferKey, ToolsetInterner};
-use crate::ports::{ImageDescriber, OfferedTool, Tool, ToolSource};
 
 /// Returns the current sources of a conversation, besides those of its device.
 pub type SourceProvider = Arc<dyn Fn() -> Vec<Arc<dyn ToolSource>> + Send + Sync>;
@@ -290,10 +290,10 @@ fn slots_of(sources: Vec<Arc<dyn ToolSource>>, before: &[SourceSlot]) -> Vec<Sou
 #[cfg(test)]
 mod tests {
     use futures_util::future::BoxFuture;
+    use hearken_ports::{ToolCall, ToolError, ToolOutput};
     use serde_json::json;
 
     use super::*;
-    use crate::ports::{ToolCall, ToolError, ToolOutput};
 
     struct Fixed(&'static str, Mutex<Arc<[Tool]>>);
 

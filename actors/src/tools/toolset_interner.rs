@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use hearken_ports::Tool;
+
 use super::toolbox::BuiltOffer;
-use crate::ports::Tool;
 
 /// Minimum number of entries before unused ones are dropped.
 const FEW: usize = 64;

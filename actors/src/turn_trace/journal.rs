@@ -5,6 +5,8 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use hearken_ports::role::Keep;
+use hearken_ports::usage::Used;
 use jiff::Timestamp;
 use metrics::counter;
 use serde::{Deserialize, Serialize};
@@ -13,12 +15,12 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::{
-    Activity, ClientKind, EndedTurn, Entry, Facts, Keep, TracedSound, TracedTurn, TurnTrace, Writer,
+    Activity, ClientKind, EndedTurn, Entry, Facts, TracedSound, TracedTurn, TurnTrace, Writer,
 };
 use crate::metrics::stages::record_turn;
 use crate::role::AssignedRole;
 use crate::tools::waiting::WaitingCalls;
-use crate::usage::{UsageMeter, Used};
+use crate::usage::UsageMeter;
 
 /// Settings of the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

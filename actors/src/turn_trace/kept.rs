@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
+use hearken_audio::pcm;
+use hearken_audio::voice_detector::SAMPLE_RATE_HZ;
+use hearken_ports::role::Keep;
 use tokio::time::Instant;
 
 use super::{Entry, TracedTurn, TurnTrace, Writer};
-use crate::audio::pcm;
-use crate::audio::voice_detector::SAMPLE_RATE_HZ;
 
 /// Longest text of a person or of an answer that is kept, in characters.
 const MOST_CHARS: usize = 4_000;
@@ -16,19 +16,6 @@ const MOST_CHARS: usize = 4_000;
 const MOST_SAMPLES: usize = 60 * SAMPLE_RATE_HZ as usize;
 /// Most packets of an answer that are kept of a turn: three minutes of 60 ms.
 const MOST_PACKETS: usize = 3_000;
-
-/// How much is kept of turns that have ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Keep {
-    /// Nothing.
-    #[default]
-    Off,
-    /// What was said, as text.
-    Text,
-    /// The sound, too.
-    Audio,
-}
 
 /// A turn that has ended, and its sound where that is kept.
 #[derive(Debug)]

@@ -3,14 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use hearken_audio::pcm;
+use hearken_audio::voice_detector::SAMPLE_RATE_HZ;
+use hearken_base::ms::in_ms;
+use hearken_ports::usage::{LimitReached, Used};
+use hearken_ports::{Llm, Prompt};
+
 use super::{ClientKind, Entry, TracedTurn, TurnTrace};
-use crate::audio::pcm;
-use crate::audio::voice_detector::SAMPLE_RATE_HZ;
-use crate::ports::{Llm, Prompt};
 use crate::role::AssignedRole;
-use crate::settings::ms::in_ms;
 use crate::tools::waiting::{Waiting, WaitingCall};
-use crate::usage::{LimitReached, ModelUsage, Used};
+use crate::usage::ModelUsage;
 
 impl TracedTurn {
     /// Returns the id of its device; empty for other clients.

@@ -1,8 +1,9 @@
 //! Counts what one response of the model uses, also where the provider tells nothing of it: then it is estimated. Not for
 //! what a turn or a day uses in all.
 
-use super::nano;
-use crate::ports::{Llm, LlmDelta, Prompt, ProviderError, Usage};
+use hearken_ports::usage::nano;
+use hearken_ports::{Llm, LlmDelta, Prompt, ProviderError, Usage};
+
 use crate::tools::schema::weight;
 
 /// Receiver of what one response has used.

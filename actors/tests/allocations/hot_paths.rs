@@ -11,12 +11,11 @@ use hearken_actors::actors::messages::{OpenUtterance, SpeechEnded, SpeechStarted
 use hearken_actors::actors::vad::{UtteranceRules, VadActor, VadOutputs};
 use hearken_actors::admission::{Admission, AdmissionSettings};
 use hearken_actors::dialogue::SpokenLanguage;
-use hearken_actors::dialogue::phrases::Language;
-use hearken_actors::settings::{HearingSettings, SpeakingSettings};
 use hearken_actors::testkit::paths::{Downlink, Uplink};
-use hearken_actors::testkit::sound;
 use hearken_actors::turn_detection::{LearnedPauses, TurnDetection, TurnDetectionSettings};
 use hearken_actors::turn_factory::TurnFactory;
+use hearken_audio::{HearingSettings, SpeakingSettings, sound};
+use hearken_base::language::Language;
 use hearken_proto::device::ListenMode;
 use hearken_proto::ids::DeviceId;
 use tokio::sync::mpsc;

@@ -2,8 +2,8 @@
 //! and a stranger chooses what is estimated. Not for what is refused.
 
 use allocation_counter::measure;
-use hearken_actors::ports::{ChatMessage, Role, ToolRequest};
 use hearken_actors::tools::schema::{Schema, weight};
+use hearken_ports::{ChatMessage, Role, ToolRequest};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -6,11 +6,10 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use hearken_actors::ports::{
-    ProviderErrorKind as Kind, Tool, ToolCall, ToolError, ToolOutput, ToolSource,
-};
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{AsrAct, LlmAct, TestPipeline, TtsAct, sound};
+use hearken_actors::testkit::{AsrAct, LlmAct, TestPipeline, TtsAct};
+use hearken_audio::sound;
+use hearken_ports::{ProviderErrorKind as Kind, Tool, ToolCall, ToolError, ToolOutput, ToolSource};
 use serde_json::{Map, Value, json};
 
 use crate::{abort, freeze, listening, ms, shown, speak, start};

@@ -8,14 +8,13 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use hearken_actors::actors::messages::DeviceOrder;
-use hearken_actors::ports::{
-    Prompt, Provenance, Role, Tool, ToolCall, ToolError, ToolOutput, ToolSource,
-};
 use hearken_actors::settings::PipelineSettings;
 use hearken_actors::testkit::{AsrAct, LlmAct, TestPipeline, TtsAct};
 use hearken_actors::tools::consent::{HELD, NOT_AGREED};
 use hearken_actors::tools::{ToolPolicies, ToolPolicy};
-use hearken_actors::usage::{UsageMeter, UsageSettings, Used};
+use hearken_actors::usage::{UsageMeter, UsageSettings};
+use hearken_ports::usage::Used;
+use hearken_ports::{Prompt, Provenance, Role, Tool, ToolCall, ToolError, ToolOutput, ToolSource};
 use hearken_proto::ids::DeviceId;
 use jiff::civil::date;
 use serde_json::json;
@@ -228,7 +227,7 @@ async fn a_question_that_was_cut_or_not_heard_asks_for_nothing() {
         let mut talk = Talk::begin().await;
         talk.calls(&[NEWS, PHOTO]);
         if event == "silence" {
-            let kind = hearken_actors::ports::ProviderErrorKind::Unavailable;
+            let kind = hearken_ports::ProviderErrorKind::Unavailable;
             talk.ring.script.says(TtsAct::Fail(kind, ms(10)));
         }
         start(&talk.ring, "auto");

@@ -6,11 +6,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI8, Ordering};
 
-use hearken_actors::role::{AssignedRole, RoleSettings};
+use hearken_actors::role::AssignedRole;
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{AsrAct, LlmAct, TestPipeline, sound};
+use hearken_actors::testkit::{AsrAct, LlmAct, TestPipeline};
 use hearken_actors::turn_trace::Outcome;
-use hearken_actors::usage::{UsageMeter, UsageSettings, Used};
+use hearken_actors::usage::{UsageMeter, UsageSettings};
+use hearken_audio::sound;
+use hearken_ports::role::RoleSettings;
+use hearken_ports::usage::Used;
 use jiff::civil::date;
 
 use crate::{freeze, listening_with, ms, next_turn_works, prompts, shown, speak, start};
@@ -18,7 +21,7 @@ use crate::{freeze, listening_with, ms, next_turn_works, prompts, shown, speak, 
 /// A device that listens, at a server with these limits, and the day of the month there.
 async fn limited(usage: UsageSettings) -> (TestPipeline, UsageMeter, Arc<AtomicI8>) {
     let mut settings = PipelineSettings::default();
-    settings.dialogue.language = hearken_actors::dialogue::phrases::Language::English;
+    settings.dialogue.language = hearken_base::language::Language::English;
     let ring = listening_with(settings, "auto").await;
     let day = Arc::new(AtomicI8::new(1));
     let today = Arc::clone(&day);

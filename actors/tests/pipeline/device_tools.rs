@@ -7,9 +7,11 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use hearken_actors::ports::{Prompt, Role};
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{LlmAct, Received, TestPipeline, numbers};
+use hearken_actors::testkit::{LlmAct, TestPipeline};
+use hearken_base::testkit::numbers;
+use hearken_ports::{Prompt, Role};
+use hearken_socket::testkit::Received;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 

@@ -6,10 +6,12 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use hearken_actors::audio::opus::{Decoder, Encoder};
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{AsrAct, LlmAct, Received, TestPipeline, TtsAct, sound};
+use hearken_actors::testkit::{AsrAct, LlmAct, TestPipeline, TtsAct};
+use hearken_audio::opus::{Decoder, Encoder};
+use hearken_audio::sound;
 use hearken_proto::device::Framing;
+use hearken_socket::testkit::Received;
 use tokio::time::Instant;
 
 use crate::{freeze, ms, next_turn_works, shown, start};

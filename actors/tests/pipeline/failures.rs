@@ -1,9 +1,11 @@
 //! Providers that fail, each in each way: an apology, `tts stop`, and the next turn works.
 
 use hearken_actors::admission::AdmissionSettings;
-use hearken_actors::ports::ProviderErrorKind as Kind;
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{AsrAct, LlmAct, Received, TestPipeline, TtsAct, sound};
+use hearken_actors::testkit::{AsrAct, LlmAct, TestPipeline, TtsAct};
+use hearken_audio::sound;
+use hearken_ports::ProviderErrorKind as Kind;
+use hearken_socket::testkit::Received;
 use tokio::time::Instant;
 
 use crate::{listening, listening_with, ms, next_turn_works, shown, speak};

@@ -2,7 +2,8 @@
 //! the old turn follows.
 
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{AsrAct, LlmAct, TestPipeline, TtsAct, sound};
+use hearken_actors::testkit::{AsrAct, LlmAct, TestPipeline, TtsAct};
+use hearken_audio::sound;
 
 use crate::{
     abort, audio_times, listening, listening_with, ms, next_turn_works, shown, speak, start,

@@ -31,7 +31,9 @@ mod words_so_far;
 use std::time::Duration;
 
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{Received, TestPipeline, sound};
+use hearken_actors::testkit::TestPipeline;
+use hearken_audio::sound;
+use hearken_socket::testkit::Received;
 
 pub(crate) const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)

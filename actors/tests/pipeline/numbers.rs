@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use hearken_actors::ports::{Tool, ToolCall, ToolError, ToolOutput, ToolSource};
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{LlmAct, TestPipeline, numbers};
+use hearken_actors::testkit::{LlmAct, TestPipeline};
+use hearken_base::testkit::numbers;
+use hearken_ports::{Tool, ToolCall, ToolError, ToolOutput, ToolSource};
 use serde_json::{Value, json};
 
 use crate::{freeze, speak, start};

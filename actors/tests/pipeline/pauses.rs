@@ -6,10 +6,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hearken_actors::ports::ProviderErrorKind as Kind;
-use hearken_actors::role::{AssignedRole, InterruptionManner, RoleSettings};
+use hearken_actors::role::AssignedRole;
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{AsrAct, LlmAct, Received, TestPipeline, TtsAct, sound};
+use hearken_actors::testkit::{AsrAct, LlmAct, TestPipeline, TtsAct};
+use hearken_audio::sound;
+use hearken_ports::ProviderErrorKind as Kind;
+use hearken_ports::role::{InterruptionManner, RoleSettings};
+use hearken_socket::testkit::Received;
 
 use crate::{
     abort, audio_times, listening, listening_with, ms, next_turn_works, prompts, shown, speak,

@@ -4,7 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails here should say where")]
 
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{AsrAct, LlmAct, TestPipeline, TtsAct, sound};
+use hearken_actors::testkit::{AsrAct, LlmAct, TestPipeline, TtsAct};
+use hearken_audio::sound;
 
 use crate::pauses::{STORY, playing, says, told, words};
 use crate::{listening, ms, next_turn_works, prompts, shown, speak, start};

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hearken_actors::people::{People, SpeakerSettings};
-use hearken_actors::ports::PersonStore as _;
 use hearken_actors::settings::PipelineSettings;
 use hearken_actors::testkit::persons::{MemoryPersons, ScriptedVoices, people};
-use hearken_actors::testkit::{AsrAct, LlmAct, TestPipeline, TtsAct, sound};
+use hearken_actors::testkit::{AsrAct, LlmAct, TestPipeline, TtsAct};
+use hearken_audio::sound;
+use hearken_ports::PersonStore as _;
 
 use crate::{freeze, ms, next_turn_works, prompts, shown, start, transcripts};
 

@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hearken_actors::admission::cores;
-use hearken_actors::ports::{ProviderErrorKind as Kind, ToolSource};
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{AsrAct, LlmAct, TestPipeline, TtsAct, sound};
+use hearken_actors::testkit::{AsrAct, LlmAct, TestPipeline, TtsAct};
+use hearken_audio::sound;
+use hearken_ports::{ProviderErrorKind as Kind, ToolSource};
 use tokio::time::Instant;
 
 use crate::consent::sources;

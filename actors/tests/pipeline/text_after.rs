@@ -6,8 +6,8 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use hearken_actors::ports::{ChatMessage, Role};
 use hearken_actors::testkit::ten_turns::{Conversation, TurnSeen, assert_undisturbed, ten_turns};
+use hearken_ports::{ChatMessage, Role};
 use serde_json::{Value, json};
 
 use crate::text_sessions::world::{IDLE, Instances, SHORT_IDLE};

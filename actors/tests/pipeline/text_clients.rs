@@ -14,14 +14,15 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use hearken_actors::actors::text_client::TextClientActor;
 use hearken_actors::gateway::{GatewayService, GatewaySettings, Sessions};
-use hearken_actors::ports::{
+use hearken_actors::testkit::{LlmAct, Script, ScriptedLlm};
+use hearken_actors::turn_trace::TurnJournal;
+use hearken_base::slots::Slots;
+use hearken_ports::{
     BoxError, KeptSession, Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind, SessionLock,
     SessionLocks, SessionStore, StoreOutcome, Tool, ToolCall, ToolError, ToolOutput, ToolSource,
 };
-use hearken_actors::slots::Slots;
-use hearken_actors::testkit::{LlmAct, MemorySocket, Received, Script, ScriptedLlm};
-use hearken_actors::turn_trace::TurnJournal;
 use hearken_proto::ids::SessionId;
+use hearken_socket::testkit::{MemorySocket, Received};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use actix_http::ws::Message;
 use hearken_actors::actors::text_client::TextClientActor;
-use hearken_actors::ports::{ChatMessage, Role};
-use hearken_actors::slots::Slots;
-use hearken_actors::testkit::{MemorySocket, Received};
+use hearken_base::slots::Slots;
+use hearken_ports::{ChatMessage, Role};
 use hearken_proto::ids::SessionId;
+use hearken_socket::testkit::{MemorySocket, Received};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;

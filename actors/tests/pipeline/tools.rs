@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use hearken_actors::dialogue::phrases::Phrase;
-use hearken_actors::ports::{
+use hearken_actors::settings::PipelineSettings;
+use hearken_actors::testkit::{LlmAct, TestPipeline, TtsAct};
+use hearken_ports::{
     ImageDescriber, Picture, ProviderError, ProviderErrorKind, Tool, ToolCall, ToolChoice,
     ToolContent, ToolError, ToolOutput, ToolSource,
 };
-use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{LlmAct, Received, TestPipeline, TtsAct};
+use hearken_socket::testkit::Received;
 use serde_json::json;
 use tokio::time::Instant;
 

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use hearken_actors::admission::cores;
-use hearken_actors::ports::TurnDetector;
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{AsrAct, LlmAct, TestPipeline, sound};
-
+use hearken_actors::testkit::{AsrAct, LlmAct, TestPipeline};
+use hearken_audio::sound;
+use hearken_ports::TurnDetector;
 use tokio::time::Instant;
 
 use crate::{listening, listening_with, ms, next_turn_works};

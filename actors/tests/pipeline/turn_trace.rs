@@ -4,12 +4,14 @@
 
 use std::time::Duration;
 
-use hearken_actors::ports::ProviderErrorKind as Kind;
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{AsrAct, LlmAct, TestPipeline, TtsAct, sound};
+use hearken_actors::testkit::{AsrAct, LlmAct, TestPipeline, TtsAct};
 use hearken_actors::turn_trace::{
-    Activity, ClientKind, JournalSettings, Keep, Moment, Outcome, Stage, TracedTurn, TurnJournal,
+    Activity, ClientKind, JournalSettings, Moment, Outcome, Stage, TracedTurn, TurnJournal,
 };
+use hearken_audio::sound;
+use hearken_ports::ProviderErrorKind as Kind;
+use hearken_ports::role::Keep;
 
 use crate::{abort, freeze, listening, listening_with, ms, next_turn_works, speak, start};
 

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use hearken_actors::dialogue::phrases::Phrase;
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{AsrAct, LlmAct, Received, TestPipeline, TtsAct, sound};
+use hearken_actors::testkit::{AsrAct, LlmAct, TestPipeline, TtsAct};
+use hearken_audio::sound;
+use hearken_socket::testkit::Received;
 
 use crate::{
     audio_times, freeze, listening, listening_with, ms, next_turn_works, shown, speak, start,
@@ -33,10 +35,10 @@ async fn check_10_messages_come_in_order_and_audio_only_while_speaking() {
     );
     assert_eq!(ring.log[0].what.text(), "hello there");
     assert_eq!(shown(&ring), ["One is here.", "Two is there."]);
-    let hearken_actors::testkit::Received::Text(face) = &ring.log[1].what else { panic!("no llm") };
+    let hearken_socket::testkit::Received::Text(face) = &ring.log[1].what else { panic!("no llm") };
     assert_eq!(face["emotion"], "happy");
     assert!(ring.log.iter().all(|d| match &d.what {
-        hearken_actors::testkit::Received::Text(json) => json["session_id"].is_string(),
+        hearken_socket::testkit::Received::Text(json) => json["session_id"].is_string(),
         _ => true,
     }));
     ring.hang_up().await;
@@ -239,7 +241,7 @@ async fn check_07_every_framing_carries_audio_both_ways() {
         let framing = hearken_proto::device::Framing::from_version(version);
         let mut packets = 0;
         for down in &ring.log {
-            if let hearken_actors::testkit::Received::Audio(bytes) = &down.what {
+            if let hearken_socket::testkit::Received::Audio(bytes) = &down.what {
                 let packet = framing.decode(bytes).unwrap();
                 assert_eq!(bytes.len(), framing.header_len() + packet.opus.len());
                 packets += 1;

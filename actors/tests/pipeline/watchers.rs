@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use actix_http::ws::Message;
 use hearken_actors::actors::event_stream::{WatchActor, WatchSettings};
-use hearken_actors::ports::Watch;
-use hearken_actors::slots::Slots;
-use hearken_actors::testkit::{MemorySocket, Received};
+use hearken_base::slots::Slots;
+use hearken_ports::Watch;
 use hearken_proto::chat::Event;
 use hearken_proto::ids::SessionId;
+use hearken_socket::testkit::{MemorySocket, Received};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;

@@ -6,7 +6,9 @@
 use std::time::Duration;
 
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{AsrAct, Down, LlmAct, Received, TestPipeline, sound};
+use hearken_actors::testkit::{AsrAct, LlmAct, TestPipeline};
+use hearken_audio::sound;
+use hearken_socket::testkit::{Down, Received};
 
 use crate::{freeze, listening_with, ms, next_turn_works, prompts};
 

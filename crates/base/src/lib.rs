@@ -1,18 +1,33 @@
-//! Base code for every crate that talks to other services: secrets and their redaction, checks of
-//! settings, the outbound HTTP client, limits of WebSocket connections, TLS, thread priority, private
-//! files, the environment of child processes, the signals that end a process, the format of the log.
-//! Not for any one service or protocol.
+//! Base code of every crate: secrets and their redaction, settings' times, values that change while they are used, tasks and
+//! slots that end with their owner, dates, log lines that do not repeat, languages of texts, private files, thread priority,
+//! the environment of child processes, the signals that end a process. Knows no service, no protocol and no HTTP.
 
 pub mod child_env;
-pub mod http;
+pub mod days;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
+pub mod language;
 pub mod log;
+pub mod ms;
+pub mod paced_log;
 pub mod priority;
 pub mod private_files;
 pub mod redaction;
-pub mod settings;
+pub mod reloadable;
+mod secret;
+pub mod slots;
 pub mod stop_signal;
-pub mod tls;
-pub mod websocket;
+pub mod tasks;
+#[cfg(feature = "testkit")]
+pub mod testkit;
+pub mod wall_clock;
 
-pub use hearken_actors::settings::Secret;
-pub use settings::SettingError;
+use std::time::Duration;
+
+pub use secret::Secret;
+
+/// Error of any kind, whose source is for people.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Longest wait for a peer's answer to our Close of a WebSocket, whichever side opened it.
+pub const CLOSE_WITHIN: Duration = Duration::from_secs(2);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use hearken_actors::device_registry::{DeviceRegistry, Unreachable};
-use hearken_actors::ports::{EventBus, SessionLocks, ToolClients};
+use hearken_ports::{EventBus, SessionLocks, ToolClients};
 use hearken_proto::ids::{DeviceId, SessionId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

@@ -6,9 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use hearken_actors::ports::{
-    BoxError, EventBus, KEPT_EVENTS, Published, SessionLock, SessionLocks, Watch,
-};
+use hearken_ports::{BoxError, EventBus, KEPT_EVENTS, Published, SessionLock, SessionLocks, Watch};
 use hearken_proto::chat::Event;
 use hearken_proto::ids::SessionId;
 use jiff::Timestamp;

@@ -10,7 +10,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use hearken_actors::ports::{BoxError, SessionLock, SessionLocks};
+use hearken_ports::{BoxError, SessionLock, SessionLocks};
 use jiff::Timestamp;
 use redis::Script;
 use tokio::sync::watch;

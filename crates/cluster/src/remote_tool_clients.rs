@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use hearken_actors::ports::{
+use hearken_ports::{
     RemoteToolClient, Tool, ToolCall, ToolClients, ToolContent, ToolError, ToolOutput,
 };
 use serde::{Deserialize, Serialize};

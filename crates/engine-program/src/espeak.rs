@@ -6,13 +6,12 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hearken_actors::audio::pcm;
+use hearken_audio::pcm;
 use hearken_base::child_env;
-use pinyin::ToPinyin;
-use tokio_util::sync::CancellationToken;
-
 use hearken_engines::speech::engine::{EngineError, Voice};
 use hearken_engines::speech::text::clauses;
+use pinyin::ToPinyin;
+use tokio_util::sync::CancellationToken;
 
 /// Deadline of one process: a clause takes espeak-ng some 20 ms; after this long it hangs.
 const DEADLINE: Duration = Duration::from_secs(5);

@@ -14,12 +14,10 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
-use hearken_base::log::{ZoneTime, filter};
-use hearken_engines::models::command as models;
-use hearken_engines::models::default_root;
-use jiff::tz::TimeZone;
-
 use commands::{llm, speech as speech_command};
+use hearken_base::log::{ZoneTime, filter};
+use hearken_engines::models::{command as models, default_root};
+use jiff::tz::TimeZone;
 
 /// The allocator of all of our own memory, as in the server.
 #[global_allocator]
@@ -42,7 +40,7 @@ enum Command {
 
 #[actix_web::main]
 async fn main() -> ExitCode {
-    hearken_base::tls::choose_provider();
+    hearken_outbound::tls::choose_provider();
     match run(Cli::parse().command).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

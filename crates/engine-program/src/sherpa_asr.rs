@@ -4,15 +4,15 @@
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use hearken_actors::dialogue::phrases::is_han;
-use sherpa_onnx::{OfflineRecognizer, OfflineRecognizerConfig, VoiceActivityDetector};
-use tokio_util::sync::CancellationToken;
-
-use crate::sherpa_vad::{Silero, Tuning, segments};
+use hearken_base::language::is_han;
 use hearken_engines::speech::engine::wave::{loudest, to_float};
 use hearken_engines::speech::engine::{EngineError, Recognizer};
 use hearken_engines::speech::text::cleanup::tidy;
 use hearken_engines::speech::text::script::Language;
+use sherpa_onnx::{OfflineRecognizer, OfflineRecognizerConfig, VoiceActivityDetector};
+use tokio_util::sync::CancellationToken;
+
+use crate::sherpa_vad::{Silero, Tuning, segments};
 
 const RATE_HZ: usize = 16_000;
 /// Longest audio of one run, in samples. Whisper takes at most 30 s; this leaves room for the

@@ -273,7 +273,7 @@ async fn until_healthy<F: Future<Output = bool>>(ask: &impl Fn() -> F) {
 
 /// Asks an engine for its health. An engine that is busy may take its time.
 async fn is_healthy(url: &str, within: Duration) -> bool {
-    hearken_base::tls::choose_provider();
+    hearken_outbound::tls::choose_provider();
     let answer = reqwest::Client::new().get(url).timeout(within).send().await;
     answer.is_ok_and(|answer| answer.status().is_success())
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _};
-use hearken_actors::audio::pcm;
+use hearken_audio::pcm;
 use hearken_engines::speech::socket::{self, Socket};
 use hearken_proto::speech::tts::{
     AudioFrame, FrameKind, FrameMeta, TtsCommand, TtsEvent, TtsResult,

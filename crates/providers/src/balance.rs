@@ -22,8 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use hearken_actors::metrics::ProviderMetrics;
-use hearken_actors::ports::{ProviderError, ProviderErrorKind, ServiceState};
+use hearken_ports::{ProviderError, ProviderErrorKind, ProviderMetrics, ServiceState};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout_at};

@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use hearken_actors::ports::ProviderError;
 use hearken_base::redaction::{MASK, redact};
+use hearken_ports::ProviderError;
 use jiff::Timestamp;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};

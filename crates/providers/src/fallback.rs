@@ -9,9 +9,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, StreamExt, try_unfold};
 use hearken_actors::metrics;
-use hearken_actors::ports::{
-    Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind, ServiceState,
-};
+use hearken_ports::{Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind, ServiceState};
 use tokio::time::{Instant, timeout_at};
 
 use super::circuit_breaker::CircuitBreaker;
@@ -184,15 +182,17 @@ async fn begun(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::circuit_breaker::OPEN_FOR;
-    use futures_util::stream;
-    use hearken_actors::ports::ProviderErrorKind::{
-        BadRequest, NotServed, RateLimited, TooLarge, Unavailable,
-    };
     use std::collections::VecDeque;
     use std::sync::Mutex;
     use std::time::Duration;
+
+    use futures_util::stream;
+    use hearken_ports::ProviderErrorKind::{
+        BadRequest, NotServed, RateLimited, TooLarge, Unavailable,
+    };
+
+    use super::*;
+    use crate::circuit_breaker::OPEN_FOR;
 
     type Answers = VecDeque<Vec<Result<&'static str, ProviderError>>>;
 

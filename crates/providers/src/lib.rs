@@ -19,16 +19,16 @@ mod ws;
 
 use std::sync::Arc;
 
-use hearken_actors::ports::{Asr, Tts};
-use hearken_base::SettingError;
-use hearken_base::redaction::shown;
-use hearken_base::settings::{check_key, check_times, parse};
-
 use asr::funasr::FunAsr;
 use asr::listenai::ListenAiAsr;
 use asr::openai::OpenAiAsr;
 use balance::{BalancedAsr, BalancedTts, Probe, Service};
+use hearken_base::redaction::shown;
+use hearken_outbound::SettingError;
+use hearken_outbound::settings::{check_key, check_times, parse};
+use hearken_ports::{Asr, Tts};
 use retry::{RetryPolicy, Retrying};
+use settings::ms;
 use tts::CachedTts;
 use tts::listenai::ListenAiTts;
 use tts::openai::OpenAiTts;
@@ -42,8 +42,6 @@ pub use settings::{
     AsrSettings, FallbackSettings, FunAsrMode, LlmProvider, LlmSettings, PoolSettings, TtsSettings,
 };
 pub use vision::{Vision, VisionError, VisionSettings};
-
-use settings::ms;
 
 /// Most services beside the first: each has metrics of its own.
 const MAX_MORE_URLS: usize = 15;
@@ -185,10 +183,10 @@ mod tests {
     use std::time::Duration;
 
     use futures_util::{StreamExt as _, TryStreamExt as _};
-    use hearken_actors::ports::{
+    use hearken_base::Secret;
+    use hearken_ports::{
         Line, Prompt, ProviderError, ProviderErrorKind, Transcript, UtteranceSpec,
     };
-    use hearken_base::Secret;
     use hearken_test_support::scripted_server::{ScriptedServer, answer};
     use jiff::{Timestamp, ToSpan as _};
 

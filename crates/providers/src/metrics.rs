@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, StreamExt, once};
-use hearken_actors::metrics::{ProviderEnd, ProviderMetrics};
-use hearken_actors::ports::{
-    Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind, ServiceState,
+use hearken_ports::{
+    Llm, LlmDelta, Prompt, ProviderEnd, ProviderError, ProviderErrorKind, ProviderMetrics,
+    ServiceState,
 };
 use tokio::time::Instant;
 

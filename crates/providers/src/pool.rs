@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
-use hearken_actors::ports::{ProviderError, ProviderErrorKind};
-use hearken_base::websocket;
+use hearken_outbound::websocket;
+use hearken_ports::{ProviderError, ProviderErrorKind};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until, timeout};
 use tokio_tungstenite::tungstenite::Message;

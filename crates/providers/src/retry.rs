@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, StreamExt, try_unfold};
-use hearken_actors::ports::{
+use hearken_ports::{
     Asr, AsrStream, Line, Llm, LlmDelta, Pcm, Prompt, ProviderError, ProviderErrorKind,
     ServiceState, Transcript, Tts, UtteranceSpec,
 };
@@ -254,14 +254,16 @@ pub(super) async fn whole<P: Asr + ?Sized>(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::collections::VecDeque;
+    use std::sync::Mutex;
+
     use futures_util::stream;
-    use hearken_actors::ports::ProviderErrorKind::{
+    use hearken_ports::ProviderErrorKind::{
         BadRequest, Fault, NotServed, Protocol, RateLimited, Timeout, TooLarge, Unauthorized,
         Unavailable,
     };
-    use std::collections::VecDeque;
-    use std::sync::Mutex;
+
+    use super::*;
 
     type Attempt = Vec<Result<i16, ProviderError>>;
 

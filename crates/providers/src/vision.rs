@@ -7,9 +7,10 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::future::BoxFuture;
-use hearken_actors::ports::{ImageDescriber, Picture, ProviderError, ProviderErrorKind};
 use hearken_base::Secret;
-use hearken_base::http::{self as wire, Refusal};
+use hearken_outbound::http as wire;
+use hearken_outbound::http::Refusal;
+use hearken_ports::{ImageDescriber, Picture, ProviderError, ProviderErrorKind};
 use http::HeaderValue;
 use http::header::AUTHORIZATION;
 use reqwest::Response;
@@ -19,8 +20,8 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
-use crate::llm::fields::Known;
-use crate::llm::{extra, fields, markup, words};
+use crate::llm::fields::{self, Known};
+use crate::llm::{extra, markup, words};
 
 /// Provider name in errors.
 const PROVIDER: &str = "vision";

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{FutureExt, SinkExt, StreamExt};
-use hearken_actors::ports::{ProviderError, ProviderErrorKind};
-use hearken_base::{Secret, http, websocket};
+use hearken_base::Secret;
+use hearken_outbound::{http, websocket};
+use hearken_ports::{ProviderError, ProviderErrorKind};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
@@ -48,7 +49,7 @@ pub(super) enum Incoming {
 impl Endpoint {
     /// Opens a connection.
     pub(super) async fn connect(&self) -> Result<Socket, ProviderError> {
-        hearken_base::tls::choose_provider();
+        hearken_outbound::tls::choose_provider();
         let mut request = self.url.as_str().into_client_request().map_err(|e| self.error(e))?;
         if !self.api_key.is_empty() {
             let bearer = http::bearer(&self.api_key)
@@ -155,10 +156,7 @@ impl Endpoint {
     }
 
     /// Builds the error for a protocol violation.
-    pub(super) fn violated(
-        &self,
-        what: impl Into<hearken_actors::ports::BoxError>,
-    ) -> ProviderError {
+    pub(super) fn violated(&self, what: impl Into<hearken_ports::BoxError>) -> ProviderError {
         self.failed(ProviderErrorKind::Protocol, what)
     }
 
@@ -166,7 +164,7 @@ impl Endpoint {
     pub(super) fn failed(
         &self,
         kind: ProviderErrorKind,
-        what: impl Into<hearken_actors::ports::BoxError>,
+        what: impl Into<hearken_ports::BoxError>,
     ) -> ProviderError {
         ProviderError::because(self.provider, kind, what)
     }

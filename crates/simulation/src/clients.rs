@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hearken_actors::chat::turns::RequestOptions;
 use hearken_actors::chat::{Asker, ChatError, ChatPiece};
-use hearken_actors::ports::RequestKey;
+use hearken_ports::RequestKey;
 use hearken_proto::chat::{ChatRequest, ChatResponse, Event};
 use hearken_proto::ids::SessionId;
 use serde_json::json;

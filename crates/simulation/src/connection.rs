@@ -3,8 +3,8 @@
 use actix::{Actor, StreamHandler};
 use actix_http::ws;
 use bytes::Bytes;
-use hearken_actors::testkit::{MemorySocket, Received};
-use hearken_actors::ws_link::{SocketContext, SocketFrame};
+use hearken_socket::testkit::{MemorySocket, Received};
+use hearken_socket::{SocketContext, SocketFrame};
 use serde_json::Value;
 use tokio::time::Instant;
 

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use hearken_actors::actors::device::DeviceConnection;
-use hearken_actors::testkit::Received;
 use hearken_proto::device::Framing;
 use hearken_proto::ids::DeviceId;
+use hearken_socket::testkit::Received;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 

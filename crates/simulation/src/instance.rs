@@ -10,14 +10,12 @@ use hearken_actors::actors::pipeline::{AudioPool, Pipeline, Ports};
 use hearken_actors::chat::{ChatService, ChatSettings, HeldCalls, PublishedEvents};
 use hearken_actors::dialogue::ConversationStyle;
 use hearken_actors::gateway::{GatewayService, GatewaySettings, Sessions};
-use hearken_actors::ports::{
-    BoxError, EventBus, Published, SessionLock, SessionLocks, ToolSource, Watch,
-};
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::tasks::Tasks;
 use hearken_actors::turn_trace::TurnJournal;
 use hearken_base::Secret;
+use hearken_base::tasks::Tasks;
 use hearken_cluster::{Cluster, RedisConfig, RedisState};
+use hearken_ports::{BoxError, EventBus, Published, SessionLock, SessionLocks, ToolSource, Watch};
 use hearken_proto::chat::Event;
 use hearken_proto::ids::SessionId;
 use tokio::sync::watch;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use hearken_actors::ports::KeptMessage;
+use hearken_ports::KeptMessage;
 use hearken_proto::chat::Role;
 use tokio::time::Instant;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt as _};
-use hearken_actors::ports::{
+use hearken_ports::{
     Llm, LlmDelta, Prompt, Provenance, ProviderError, ProviderErrorKind, Role, Tool, ToolCall,
     ToolError, ToolOutput, ToolRequest, ToolSource, Usage,
 };

@@ -8,9 +8,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, StreamExt as _};
-use hearken_actors::audio::opus::{Decoder, Encoder};
-use hearken_actors::audio::pcm;
-use hearken_actors::ports::{
+use hearken_audio::opus::{Decoder, Encoder};
+use hearken_audio::pcm;
+use hearken_ports::{
     Asr, AsrStream, Line, Pcm, ProviderError, ProviderErrorKind, Transcript, Tts, UtteranceSpec,
 };
 use tokio::time::sleep;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
-use hearken_actors::ports::{
+use hearken_ports::{
     BoxError, ChatStore, KeptMessage, KeptSession, KeptTurn, KnownRequest, PendingEvent,
     RequestKey, SessionFilter, SessionPage, SessionStore, StorageUsage, StoreOutcome,
 };

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use hearken_actors::actors::text_client::TextClientActor;
-use hearken_actors::slots::Slots;
-use hearken_actors::testkit::Received;
+use hearken_base::slots::Slots;
+use hearken_socket::testkit::Received;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 

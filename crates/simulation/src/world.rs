@@ -5,24 +5,23 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hearken_actors::ports::{ChatStore as _, SessionStore as _};
-use hearken_actors::wall_clock;
+use hearken_base::wall_clock;
+use hearken_ports::{ChatStore as _, SessionStore as _};
 use hearken_proto::ids::SessionId;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::clients::Clients;
-use crate::determinism;
 use crate::devices::Device;
 use crate::fleet::Fleet;
 use crate::instance::{LOCK_WAIT, Surroundings};
 use crate::judge::{Counts, FIRST_DEVICE, FIRST_TEXT, Judge, LAST, Message};
 use crate::plan::{APPLICATIONS, DEVICES, Plan, TEXTS};
 use crate::redis::Redis;
-use crate::speech;
 use crate::store::Database;
 use crate::texts::{self, Session, TextClient};
+use crate::{determinism, speech};
 
 /// Longest time of a world, in virtual time.
 const WORLD_ENDS_WITHIN: Duration = Duration::from_secs(4 * 3_600);

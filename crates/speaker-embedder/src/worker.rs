@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use hearken_actors::audio::pcm;
-use hearken_actors::ports::SpeakerEmbedder;
-use hearken_actors::ports::speaker_embedder::LONGEST_VOICE;
+use hearken_audio::pcm;
 use hearken_inference::{Compute, Settings};
+use hearken_ports::SpeakerEmbedder;
+use hearken_ports::speaker_embedder::LONGEST_VOICE;
 
 use crate::cam_plus_plus::CamPlusPlus;
 

@@ -4,8 +4,9 @@
 
 use std::path::PathBuf;
 
-use hearken_actors::ports::SpeakerEmbedder as _;
-use hearken_actors::testkit::{models, sound};
+use hearken_audio::sound;
+use hearken_base::testkit::models;
+use hearken_ports::SpeakerEmbedder as _;
 use hearken_speaker_embedder::{CamPlusPlus, Worker};
 
 /// Recording, and the first elements of its vector in ONNX Runtime 1.31 on the features of kaldi-native-fbank 1.23.

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use futures_util::TryStreamExt as _;
+use hearken_ports::store::{StoreError, StoreErrorKind};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -21,7 +22,7 @@ use serde_json::{Map, Value, json};
 use super::sql::migrations::SCHEMA;
 use super::sql::{SqlStore, StoreTransaction};
 use super::tables::{TABLES, Table};
-use super::{StoreError, StoreErrorKind};
+use crate::sql::error::SqlError;
 
 /// Name of the format.
 pub(super) const FORMAT: &str = "hearken-store";
@@ -60,9 +61,15 @@ pub enum BackupError {
     Store(#[from] StoreError),
 }
 
+impl From<SqlError> for BackupError {
+    fn from(error: SqlError) -> Self {
+        Self::Store(error.into())
+    }
+}
+
 impl From<sqlx::Error> for BackupError {
     fn from(error: sqlx::Error) -> Self {
-        Self::Store(error.into())
+        SqlError::from(error).into()
     }
 }
 
@@ -150,7 +157,7 @@ async fn write_table(
 
 fn write_line(out: &mut (dyn Write + Send), line: &impl Serialize) -> Result<(), BackupError> {
     let mut text =
-        serde_json::to_vec(line).map_err(|e| StoreError::because(StoreErrorKind::Unusable, e))?;
+        serde_json::to_vec(line).map_err(|e| SqlError::because(StoreErrorKind::Unusable, e))?;
     text.push(b'\n');
     out.write_all(&text).map_err(BackupError::Write)
 }

@@ -1,11 +1,10 @@
 //! List of all tables and columns, for backups and checks. Not for the meaning of a table.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use sqlx::any::AnyRow;
 use sqlx::{AssertSqlSafe, Row as _};
-
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 
 /// Type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Rows of a chat session, as a store keeps them. Not for stores.
 
-use hearken_actors::ports::{KeptTurn, RequestKey};
+use hearken_ports::{KeptTurn, RequestKey};
 use hearken_proto::chat::{ChatSession, ChatStatus, Message, Role};
 use hearken_proto::ids::SessionId;
 use jiff::Timestamp;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hearken_actors::ports::{ToolCall, ToolContent, ToolError, ToolOutput, ToolSource};
+use hearken_ports::{ToolCall, ToolContent, ToolError, ToolOutput, ToolSource};
 use hearken_tool_sources::{
     Builtin, BuiltinSettings, Endpoint, Environment, Servers, SourceState, Sources, ToolProtocol,
     ToolServer,

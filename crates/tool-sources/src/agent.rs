@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use hearken_actors::ports::{
+use hearken_ports::{
     Provenance, Tool, ToolCall, ToolClients as _, ToolError, ToolOutput, ToolSource,
 };
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use hearken_actors::ports::{Provenance, Tool, ToolCall, ToolError, ToolOutput, ToolSource};
+use hearken_ports::{Provenance, Tool, ToolCall, ToolError, ToolOutput, ToolSource};
 use serde::Serialize;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;

@@ -6,8 +6,9 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hearken_actors::ports::{Tool, ToolCall, ToolError, ToolOutput};
-use hearken_actors::tools::definition::{from_mcp, within_limits};
+use hearken_actors::tools::definition::from_mcp;
+use hearken_ports::tool_limits::within_limits;
+use hearken_ports::{Tool, ToolCall, ToolError, ToolOutput};
 use rmcp::model::{
     CallToolRequestParams, ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult,
     Implementation, PaginatedRequestParams, ProtocolVersion, ServerNotification,

@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use hearken_actors::ports::{
+use hearken_ports::{
     LocalToolClient, RemoteToolClient, ToolCall, ToolClients, ToolError, ToolOutput,
     ToolSource as _,
 };
-use hearken_actors::ws_link::HeldText;
+use hearken_socket::HeldText;
 use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::sync::{mpsc, watch};
@@ -21,12 +21,11 @@ use tokio_util::sync::CancellationToken;
 use super::connected_source::{ConnectedSource, SourceKind};
 use super::connection::{Connection, ProtocolEra};
 use super::elicitation::ElicitationPolicy;
-use super::jsonrpc_repair;
 use super::link::Link;
 use super::pins::Pins;
-use super::refresh_loop;
 use super::remote_instance::RemoteInstanceSource;
 use super::signed_tokens::ToolClientToken;
+use super::{jsonrpc_repair, refresh_loop};
 
 /// Maximum number of tool clients of one agent.
 const MAX_PER_AGENT: usize = 32;

@@ -61,7 +61,7 @@ fn proper(error: Value) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use hearken_actors::testkit::numbers;
+    use hearken_base::testkit::numbers;
     use proptest::prelude::*;
     use rmcp::model::ServerNotification;
 

@@ -37,33 +37,33 @@ mod stdio_process;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use agent::AgentTools;
 use hearken_actors::actors::pipeline::StyleLookup;
 use hearken_actors::dialogue::{ConversationStyle, SharedStyle};
-use hearken_actors::ports::{Tool, ToolSource};
 use hearken_actors::role::{AssignedRole, RoleLookup};
 use hearken_actors::tools::SourceLookup;
+use hearken_ports::{Tool, ToolSource};
 use hearken_proto::ids::DeviceId;
+use pins::{Pins, SourcePins};
+use remote_instance::RemoteInstanceSource;
 use serde::Serialize;
+use source_overrides::{OverrideTable, Overrides};
 
-use agent::AgentTools;
 pub use builtin::{Builtin, BuiltinError, BuiltinSettings, BuiltinTool};
 pub use cameras::Cameras;
 pub use connected_source::{
     Origin, SourceKind, SourceReport, SourceState, SourceUsage, ToolReport,
 };
 pub use endpoint::{AdmittedClient, Endpoint, NotAdmitted};
-use pins::{Pins, SourcePins};
 pub use registry::{
     ChangeError, DeviceToolsView, Registry, ServerView, SessionToolsView, SourceOfDevice,
 };
-use remote_instance::RemoteInstanceSource;
 pub use server_connection::Environment;
 pub use servers::Servers;
 pub use settings::{ToolProtocol, ToolServer, ToolServerError};
 pub use signed_tokens::{
     AgentTokens, MAX_AGENT_BYTES, TokenReadError, ToolClientToken, VisionTokens,
 };
-use source_overrides::{OverrideTable, Overrides};
 
 /// Agent of devices for which no other agent was chosen.
 pub const DEFAULT_AGENT: &str = "default";

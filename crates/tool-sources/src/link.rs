@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hearken_actors::ports::{Tool, ToolCall, ToolOutput};
+use hearken_ports::{Tool, ToolCall, ToolOutput};
 
 use super::connection::{CallFailed, Connection};
 use super::litemcp::LiteMcpConnection;

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::future::Future;
 
-use hearken_actors::tools::definition::MAX_TOOLS;
+use hearken_ports::tool_limits::MAX_TOOLS;
 
 /// Maximum number of pages.
 const MAX_PAGES: usize = 100;

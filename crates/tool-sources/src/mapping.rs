@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use hearken_actors::ports::{ToolContent, ToolError, ToolOutput};
+use hearken_ports::{ToolContent, ToolError, ToolOutput};
 use rmcp::ServiceError;
 use rmcp::model::{CallToolResult, ContentBlock, ErrorCode, ResourceContents};
 use rmcp::transport::streamable_http_client::StreamableHttpError;

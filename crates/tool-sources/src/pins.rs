@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use hearken_actors::ports::Tool;
-use hearken_store::KeptPin;
+use hearken_ports::Tool;
+use hearken_ports::store::KeptPin;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Notify;

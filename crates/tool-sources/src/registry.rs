@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use hearken_base::Secret;
 use hearken_base::redaction::{self, MASK};
+use hearken_ports::store::{Device, KeptServer, StoreError, ToolStore};
 use hearken_proto::ids::{DeviceId, SessionId};
-use hearken_store::{Device, KeptServer, StoreError, ToolStore};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::{Mutex, OnceCell};

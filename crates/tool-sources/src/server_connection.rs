@@ -14,10 +14,9 @@ use tokio_util::sync::CancellationToken;
 use super::connected_source::{ConnectedSource, SourceKind};
 use super::connection::{Connection, NotOpened, ProtocolEra};
 use super::link::Link;
-use super::litemcp;
-use super::refresh_loop;
 use super::settings::{Server, ServerTransport, ToolProtocol};
 use super::stdio_process::ToolChild;
+use super::{litemcp, refresh_loop};
 
 /// First wait before another attempt to connect; doubles while attempts fail. A call that needs the
 /// server does not shorten the first wait.
@@ -139,7 +138,8 @@ async fn over_http(
     let ServerTransport::Http { url, .. } = &server.transport else {
         return ("it has no address".into(), false);
     };
-    let builder = hearken_base::http::builder(url, server.start_timeout).redirect(within_origin());
+    let builder =
+        hearken_outbound::http::builder(url, server.start_timeout).redirect(within_origin());
     let client = match builder.build() {
         Ok(client) => client,
         Err(error) => return (format!("no HTTP client: {error}"), false),

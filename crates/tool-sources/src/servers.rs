@@ -3,7 +3,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use hearken_actors::ports::ToolSource as _;
+use hearken_ports::ToolSource as _;
 use hearken_proto::ids::DeviceId;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;

@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use hearken_actors::role::AssignedRole;
+use hearken_ports::store::Device;
 use hearken_proto::ids::{DeviceId, SessionId};
-use hearken_store::Device;
 
 use super::DEFAULT_AGENT;
 

@@ -126,7 +126,7 @@ fn hertz(mel: f32) -> f32 {
 
 #[cfg(test)]
 mod tests {
-    use hearken_actors::audio::pcm;
+    use hearken_audio::pcm;
 
     use super::*;
 

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use hearken_actors::ports::TurnDetector;
 use hearken_inference::{Compute, Settings};
+use hearken_ports::TurnDetector;
 
 use crate::smart_turn::SmartTurn;
 

@@ -2,7 +2,8 @@
 //! `smart-turn`, which `scripts/engines` fetches; skips without it.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test fails by panicking")]
 
-use hearken_actors::testkit::{models, sound};
+use hearken_audio::sound;
+use hearken_base::testkit::models;
 use hearken_turn_detector::SmartTurn;
 
 /// Recording, number of its samples that are judged, and the probability in ONNX Runtime 1.32 with the

@@ -11,20 +11,21 @@ pub(crate) mod timeline;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hearken_actors::audio::pcm;
-use hearken_actors::ports::TurnDetector;
 use hearken_actors::settings::PipelineSettings;
+use hearken_audio::pcm;
+use hearken_ports::TurnDetector;
 use hearken_virtual_device::dice::Dice;
 use hearken_virtual_device::firmware::{Event, State};
 use hearken_virtual_device::profile::{Build, Profile};
 use hearken_virtual_device::sound::UPLINK_RATE_HZ;
 
 use self::connection::Connection;
-pub use self::log::{Played, Seen, Sent, Tag};
 use self::services::{Said, Services};
 use crate::device::{Network, Upstreams};
 use crate::echo::room::Room;
 use crate::manifest::Stretch;
+
+pub use self::log::{Played, Seen, Sent, Tag};
 
 /// The device listens by then.
 const CONNECTED: Duration = Duration::from_secs(3);

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use hearken_actors::ports::TurnDetector;
+use hearken_ports::TurnDetector;
 use hearken_turn_detector::SmartTurn;
 
 /// Turn detector that remembers.

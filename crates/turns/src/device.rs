@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use hearken_actors::ports::{Prompt, TurnDetector};
 use hearken_actors::settings::PipelineSettings;
 use hearken_actors::testkit::{AsrAct, LlmAct, Plan, TestPipeline, TtsAct};
+use hearken_ports::{Prompt, TurnDetector};
 use hearken_virtual_device::sound::PACKET;
 use tokio::time::Instant;
 
@@ -141,7 +141,7 @@ pub fn play(
 
 #[cfg(test)]
 mod tests {
-    use hearken_actors::testkit::sound;
+    use hearken_audio::sound;
 
     use super::*;
 

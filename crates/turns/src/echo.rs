@@ -12,16 +12,17 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use hearken_actors::audio::pcm;
+use hearken_audio::pcm;
 use hearken_virtual_device::sound::UPLINK_RATE_HZ;
 
 use self::conditions::Condition;
-pub use self::hearing::Remedy;
 use self::hearing::Seen;
 use self::room::Room;
 use crate::manifest::Sample;
 use crate::run::in_parallel;
 use crate::speech;
+
+pub use self::hearing::Remedy;
 
 /// Length of a scene.
 const SCENE: Duration = Duration::from_secs(60);
@@ -236,7 +237,7 @@ fn levelled(sound: &[i16], level: f64) -> Vec<i16> {
 
 #[cfg(test)]
 mod tests {
-    use hearken_actors::testkit::sound;
+    use hearken_audio::sound;
 
     use super::*;
 

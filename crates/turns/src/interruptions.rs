@@ -10,10 +10,11 @@ mod table;
 use std::sync::Mutex;
 use std::time::Instant;
 
-use hearken_actors::dialogue::phrases::Language;
 use hearken_actors::settings::PipelineSettings;
+use hearken_base::language::Language;
 
 pub use self::judge::{Judgement, judge};
+
 pub(crate) use self::plan::PERSON;
 pub use self::plan::{Kind, Voices, read, scene};
 pub use self::score::{Found, Versions};

@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use clap::{Parser, Subcommand};
-use hearken_actors::ports::TurnDetector;
+use hearken_ports::TurnDetector;
 use hearken_turns::detector::Remembering;
 use hearken_turns::device::{Network, Upstreams};
-use hearken_turns::manifest::Sample;
-use hearken_turns::policy::Policy;
-use hearken_turns::run::{Conditions, Turn};
-use hearken_turns::{echo, interruptions, listen, manifest, policy, report, run, speakers};
+use hearken_turns::manifest::{self, Sample};
+use hearken_turns::policy::{self, Policy};
+use hearken_turns::run::{self, Conditions, Turn};
+use hearken_turns::{echo, interruptions, listen, report, speakers};
 
 const EXAMPLES: &str = "Examples:
   scripts/turns score turns/manifest.jsonl

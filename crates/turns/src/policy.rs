@@ -3,9 +3,10 @@
 
 use anyhow::{Context as _, bail};
 use hearken_actors::interruption::InterruptionSettings;
-use hearken_actors::settings::{HearingSettings, PipelineSettings, SpeakingSettings};
+use hearken_actors::settings::PipelineSettings;
 use hearken_actors::speculation::SpeculationSettings;
 use hearken_actors::turn_detection::TurnDetectionSettings;
+use hearken_audio::{HearingSettings, SpeakingSettings};
 use serde::Deserialize;
 
 /// Windows of the baseline, in ms: silence alone decides.

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use hearken_actors::dialogue::phrases::Language;
-use hearken_actors::ports::TurnDetector;
+use hearken_base::language::Language;
+use hearken_ports::TurnDetector;
 
 use crate::device::{self, Network, Upstreams};
 use crate::latency::Latency;

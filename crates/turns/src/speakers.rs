@@ -10,9 +10,9 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use hearken_actors::audio::opus::Decoder;
-use hearken_actors::audio::pcm;
-use hearken_actors::ports::speaker_embedder::LONGEST_VOICE;
+use hearken_audio::opus::Decoder;
+use hearken_audio::pcm;
+use hearken_ports::speaker_embedder::LONGEST_VOICE;
 use hearken_speaker_embedder::CamPlusPlus;
 use hearken_virtual_device::sound::UPLINK_RATE_HZ;
 

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use hearken_actors::audio::opus::Decoder;
-use hearken_actors::audio::pcm;
+use hearken_audio::opus::Decoder;
+use hearken_audio::pcm;
 use hearken_virtual_device::ogg::{GRANULE_RATE_HZ, OggOpus};
 use hearken_virtual_device::recording::FileKind;
 use hearken_virtual_device::sound::{self, Sound, UPLINK_RATE_HZ};

@@ -342,7 +342,7 @@ fn unreachable(url: &str, error: &reqwest::Error) -> BootError {
 /// Returns a client as simple as firmware's: it follows no redirects. A plain HTTP address needs no
 /// certificates on the machine, and no proxy is used.
 pub(super) fn client(url: &str) -> Result<reqwest::Client, reqwest::Error> {
-    hearken_base::tls::choose_provider();
+    hearken_outbound::tls::choose_provider();
     let builder = reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())
         .timeout(ANSWER_TIMEOUT)

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use futures_util::{SinkExt, StreamExt};
-use hearken_base::websocket;
+use hearken_outbound::websocket;
 use hearken_proto::speech::asr::{AsrCommand, AsrEvent, SAMPLE_RATE_HZ};
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::Message;
@@ -24,7 +24,7 @@ const CHUNK_BYTES: usize = SAMPLE_RATE_HZ as usize / 10 * 2;
 /// Fails if the service cannot be reached, refuses the batch, or does not answer in time.
 pub async fn read_back(url: &str, sound: &Sound) -> anyhow::Result<String> {
     let pcm = sound.at_rate(SAMPLE_RATE_HZ)?.samples;
-    let bytes = hearken_actors::audio::pcm::to_le_bytes(&pcm);
+    let bytes = hearken_audio::pcm::to_le_bytes(&pcm);
     let connecting = timeout(CONNECT_TIMEOUT, tokio_tungstenite::connect_async(url));
     let (mut socket, _) = connecting
         .await

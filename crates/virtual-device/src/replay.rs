@@ -278,7 +278,7 @@ mod tests {
     }
 
     fn recording() -> Recording {
-        let samples = hearken_actors::audio::pcm::tone(300.0, 4_800, 16_000);
+        let samples = hearken_audio::pcm::tone(300.0, 4_800, 16_000);
         Recording::of_speech(&Sound { samples, rate_hz: 16_000 }).unwrap()
     }
 

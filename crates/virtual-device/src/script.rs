@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use hearken_actors::audio::opus::Encoder;
+use hearken_audio::opus::Encoder;
 use hearken_proto::device::{AudioParams, ListenMode, Uplink};
 use hearken_proto::recording::{Content, Recording};
 use tokio::time::Instant;
@@ -324,7 +324,7 @@ fn action(content: &Content, listening: &mut bool) -> Option<Action> {
 
 /// Returns one packet of silence. A new encoder produces a valid one.
 fn silence() -> Bytes {
-    let samples = hearken_actors::audio::pcm::samples_in(PACKET, UPLINK_RATE_HZ);
+    let samples = hearken_audio::pcm::samples_in(PACKET, UPLINK_RATE_HZ);
     Encoder::new(UPLINK_RATE_HZ, 16_000, 0)
         .and_then(|mut encoder| encoder.encode(&vec![0; samples]))
         .expect("16 kHz and 60 ms are legal for Opus")
@@ -332,8 +332,9 @@ fn silence() -> Bytes {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use hearken_proto::recording::Frame;
+
+    use super::*;
 
     #[test]
     fn what_the_recorded_tools_answered_is_not_sent_again() {

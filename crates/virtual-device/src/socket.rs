@@ -346,7 +346,7 @@ fn poll_upload(
 }
 
 async fn connect(endpoint: &Endpoint, headers: &[(String, String)]) -> Result<Socket, SocketError> {
-    hearken_base::tls::choose_provider();
+    hearken_outbound::tls::choose_provider();
     let url = endpoint.url.clone();
     let request = request(endpoint, headers)?;
     // What is sent leaves at once, so that the times seen are the server's.

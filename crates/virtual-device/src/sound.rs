@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use bytes::Bytes;
-use hearken_actors::audio::opus::{Decoder, Encoder};
-use hearken_actors::audio::resample::Resampler;
+use hearken_audio::opus::{Decoder, Encoder};
+use hearken_audio::resample::Resampler;
 use hearken_proto::recording::{Content, Frame, Header, Recording};
 use serde_json::json;
 
@@ -251,7 +251,7 @@ fn played(report: &Report, rate_hz: u32, longest_gap: Duration) -> anyhow::Resul
 }
 
 fn samples_in(time: Duration, rate_hz: u32) -> usize {
-    hearken_actors::audio::pcm::samples_in(time, rate_hz)
+    hearken_audio::pcm::samples_in(time, rate_hz)
 }
 
 fn seconds(time: Duration) -> f64 {

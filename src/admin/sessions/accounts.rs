@@ -1,7 +1,7 @@
 //! Accounts of people besides the administrator: their names, rights and passwords. Not for logging in.
 
 use hearken_base::Secret;
-use hearken_store::{AuditEntry, SettingsStore, StoreError};
+use hearken_ports::store::{AuditEntry, SettingsStore, StoreError};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

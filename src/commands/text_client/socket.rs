@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use futures_util::{SinkExt as _, StreamExt as _};
-use hearken_base::websocket;
+use hearken_outbound::websocket;
 use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use actix_web::HttpRequest;
 use actix_web::http::{Method, header};
-use hearken_actors::slots::{Slot, Slots};
 use hearken_base::Secret;
+use hearken_base::slots::{Slot, Slots};
 use hearken_cluster::{Cluster, RateLimit};
 
 use crate::config::HttpConfig;

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 
 use actix_web::HttpRequest;
 use actix_web::http::header;
-use hearken_base::http::is_loopback;
+use hearken_outbound::http::is_loopback;
 use url::Url;
 
 /// Domains of networks without a name in the public DNS, in which this machine may have its name

@@ -6,7 +6,7 @@ use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::Method;
 use actix_web::middleware::Next;
 use actix_web::{Error, HttpResponse, web};
-use hearken_actors::tasks::{NotBegun, Tasks};
+use hearken_base::tasks::{NotBegun, Tasks};
 use hearken_proto::fault::Fault;
 use tracing::Instrument as _;
 

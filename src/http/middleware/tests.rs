@@ -19,7 +19,7 @@ struct Small {
 
 impl Small {
     async fn start(config: HttpConfig) -> Self {
-        hearken_base::tls::choose_provider();
+        hearken_outbound::tls::choose_provider();
         let (tell, told) = tokio::sync::oneshot::channel();
         std::thread::spawn(move || {
             actix_web::rt::System::new().block_on(async move {

@@ -47,7 +47,7 @@ targets! {
     device_socket: targets::device_socket::run,
     funasr_answers: hearken_providers::asr::fuzzing::funasr_answers,
     gateway: targets::gateway::run,
-    inbound_frames: hearken_actors::ws_link::fuzzing::inbound_frames,
+    inbound_frames: hearken_socket::fuzzing::inbound_frames,
     json: targets::json::run,
     jsonrpc: targets::jsonrpc::run,
     litemcp: targets::litemcp::run,

@@ -201,7 +201,7 @@ async fn changes_outlive_the_server_and_reach_others_on_the_same_store() {
 
 #[tokio::test]
 async fn the_log_s_level_changes_in_a_program_that_runs() {
-    hearken_base::tls::choose_provider();
+    hearken_outbound::tls::choose_provider();
     let folder = tempfile::tempdir().unwrap();
     let mut program = tokio::process::Command::new(env!("CARGO_BIN_EXE_hearken"))
         .arg("serve")

@@ -1,6 +1,6 @@
 //! What is kept of conversations: switched on and off, searched, heard, exported and deleted for good. Not for the SQL of it.
 
-use hearken_actors::audio::pcm;
+use hearken_audio::pcm;
 use hearken_proto::device::ListenMode;
 use hearken_proto::recording;
 use hearken_test_support::eventually;
@@ -189,7 +189,7 @@ async fn the_last_turns_before_the_end_are_kept() {
     let start = async || {
         Admin::start(&vendors, |config| {
             config.store.url = hearken_base::Secret::new(&url);
-            config.history.keep = hearken_actors::turn_trace::Keep::Text;
+            config.history.keep = hearken_ports::role::Keep::Text;
         })
         .await
     };

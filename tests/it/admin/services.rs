@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hearken_actors::audio::pcm;
+use hearken_audio::pcm;
 use hearken_test_support::eventually;
 use hearken_test_support::vendors::Behaviour;
 use reqwest::Method;

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::future::BoxFuture;
 use hearken_actors::chat::turns::RequestOptions;
-use hearken_actors::ports::{Tool, ToolCall, ToolError, ToolOutput, ToolSource};
 use hearken_actors::testkit::LlmAct;
+use hearken_ports::{Tool, ToolCall, ToolError, ToolOutput, ToolSource};
 use serde_json::json;
 
 use super::in_process::{ChatInProcess, HIT};

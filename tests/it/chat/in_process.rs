@@ -11,18 +11,17 @@ use hearken_actors::chat::turns::RequestOptions;
 use hearken_actors::chat::{
     Asker, ChatError, ChatService, ChatSettings, HeldCalls, PublishedEvents,
 };
-use hearken_actors::ports::{
+use hearken_actors::testkit::{LlmAct, Script, ScriptedLlm};
+use hearken_actors::turn_trace::TurnJournal;
+use hearken_base::tasks::Tasks;
+use hearken_cluster::{LocalBus, LocalLocks};
+use hearken_ports::{
     BoxError, RequestKey, SessionLock, SessionLocks, StateError, StateOutcome, StateServer, Tool,
     Watch,
 };
-use hearken_actors::tasks::Tasks;
-use hearken_actors::testkit::{LlmAct, Script, ScriptedLlm};
-use hearken_actors::turn_trace::TurnJournal;
-use hearken_cluster::{LocalBus, LocalLocks};
 use hearken_proto::chat::{ChatRequest, ChatResponse};
 use hearken_proto::ids::SessionId;
-use hearken_providers::state::StateConfig;
-use hearken_providers::state::state_server;
+use hearken_providers::state::{StateConfig, state_server};
 use hearken_store::SqlStore;
 use hearken_test_support::worlds::Worlds;
 use jiff::Timestamp;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use hearken_actors::chat::ChatError;
-use hearken_actors::ports::ProviderErrorKind;
 use hearken_actors::testkit::LlmAct;
+use hearken_ports::ProviderErrorKind;
 use hearken_proto::fault::Fault;
 use hearken_test_support::eventually;
 use hearken_test_support::vendors::Behaviour;

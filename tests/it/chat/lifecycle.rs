@@ -5,13 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hearken_actors::chat::{Asker, ChatService, ChatSettings, HeldCalls, PublishedEvents};
-use hearken_actors::ports::{ChatStore as _, StateError};
-use hearken_actors::tasks::Tasks;
 use hearken_actors::testkit::ScriptedLlm;
 use hearken_actors::turn_trace::TurnJournal;
+use hearken_base::tasks::Tasks;
 use hearken_cluster::{LocalBus, LocalLocks};
-use hearken_providers::state::StateConfig;
-use hearken_providers::state::state_server;
+use hearken_ports::{ChatStore as _, StateError};
+use hearken_providers::state::{StateConfig, state_server};
 use hearken_store::SqlStore;
 use hearken_test_support::eventually;
 use hearken_test_support::worlds::Worlds;

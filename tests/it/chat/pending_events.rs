@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::future::BoxFuture;
 use hearken_actors::chat::{ChatService, PublishedEvents};
-use hearken_actors::ports::{BoxError, ChatStore as _, EventBus, Published, Watch};
 use hearken_cluster::LocalBus;
+use hearken_ports::{BoxError, ChatStore as _, EventBus, Published, Watch};
 use hearken_proto::chat::Event;
 use hearken_proto::ids::SessionId;
 

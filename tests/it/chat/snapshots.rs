@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hearken_actors::chat::ChatError;
-use hearken_actors::ports::{ChatStore as _, ProviderErrorKind, StateError, StateServer as _};
 use hearken_actors::testkit::LlmAct;
+use hearken_ports::{ChatStore as _, ProviderErrorKind, StateError, StateServer as _};
 use hearken_proto::chat::{ChatStatus, CreateSnapshot, Snapshot};
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::SessionId;

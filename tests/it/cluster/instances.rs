@@ -1,13 +1,13 @@
 //! Real instances of the program and a real nginx before them, on loopback ports. Not for what is
 //! asked of them.
 
-use hearken::config::env::{EnvVars as _, ProcessEnv};
-use hearken_test_support::free_port;
-use hearken_test_support::redis::Redis;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use hearken::config::env::{EnvVars as _, ProcessEnv};
+use hearken_test_support::free_port;
+use hearken_test_support::redis::Redis;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -158,7 +158,7 @@ impl Instances {
         database: &str,
         more: &[(&'static str, String)],
     ) -> Self {
-        hearken_base::tls::choose_provider();
+        hearken_outbound::tls::choose_provider();
         let redis = Redis::start().await;
         let mut all: Vec<Instance> =
             (0..INSTANCES).map(|_| Instance::new(&vendors, database, &redis)).collect();

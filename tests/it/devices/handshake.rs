@@ -141,7 +141,7 @@ async fn a_device_that_nobody_bound_hears_its_code_and_nothing_else() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |config| {
         binding(config);
-        config.dialogue.language = hearken_actors::dialogue::phrases::Language::English;
+        config.dialogue.language = hearken_base::language::Language::English;
     })
     .await;
     let told = super::boot(&server).await;

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use hearken_actors::ports::{Person, PersonId, PersonStore as _};
+use hearken_ports::{Person, PersonId, PersonStore as _};
 use hearken_store::{FILE_NAME, SqlStore};
 use serde_json::Value;
 

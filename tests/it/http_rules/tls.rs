@@ -33,7 +33,7 @@ struct Pairs {
 
 impl Pairs {
     fn new() -> Self {
-        hearken_base::tls::choose_provider();
+        hearken_outbound::tls::choose_provider();
         let names = || vec!["localhost".into(), "127.0.0.1".into()];
         let made = || rcgen::generate_simple_self_signed(names()).unwrap();
         let pairs = Self { folder: tempfile::tempdir().unwrap(), made: [made(), made()] };
@@ -214,7 +214,7 @@ async fn who_does_not_end_a_handshake_is_counted_too() {
 
 #[tokio::test]
 async fn a_certificate_of_its_own_serves_browsers_beside_the_plain_port() {
-    hearken_base::tls::choose_provider();
+    hearken_outbound::tls::choose_provider();
     let (port, mut folder) = (hearken_test_support::free_port(), PathBuf::new());
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |config: &mut Config| {

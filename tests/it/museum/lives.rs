@@ -3,24 +3,24 @@
 //! stands in docs/state-machines/museum-session.md. Not for REST.
 
 use std::cell::Cell;
-use std::sync::Arc;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::stream::{self, BoxStream, StreamExt as _};
 use hearken::museum::{Museum, MuseumError, MuseumPorts, MuseumSettings};
-use hearken_actors::ports::{
+use hearken_actors::testkit::ten_turns::{Conversation, TurnSeen, assert_undisturbed, ten_turns};
+use hearken_actors::usage::{UsageMeter, UsageSettings};
+use hearken_base::wall_clock::Clock;
+use hearken_cluster::LocalLocks;
+use hearken_ports::store::MuseumStore as _;
+use hearken_ports::{
     ChatMessage, Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind, Role, ToolChoice,
     ToolRequest,
 };
-use hearken_actors::testkit::ten_turns::{Conversation, TurnSeen, assert_undisturbed, ten_turns};
-use hearken_actors::usage::{UsageMeter, UsageSettings};
-use hearken_actors::wall_clock::Clock;
-use hearken_cluster::LocalLocks;
 use hearken_proto::ids::SessionId;
 use hearken_proto::museum::{ParseRequest, Parsed, Register};
-use hearken_store::{MuseumStore as _, SqlStore};
+use hearken_store::SqlStore;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use proptest::prelude::*;

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use hearken_actors::ports::SessionStore as _;
+use hearken_ports::SessionStore as _;
 use hearken_proto::ids::SessionId;
 use hearken_store::SqlStore;
 use hearken_test_support::places::{Place, on};

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use hearken_actors::testkit::models::fetched;
+use hearken_base::testkit::models::fetched;
 use hearken_test_support::vendors::{Behaviour, OpenAiChat, Stub};
 use serde_json::Value;
 use tokio::process::Command;

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
-use hearken_actors::audio::opus::Encoder;
-use hearken_actors::audio::pcm;
+use hearken_audio::opus::Encoder;
+use hearken_audio::pcm;
 use hearken_proto::device::{AudioPacket, AudioParams, Downlink, Framing, ServerHello, Uplink};
 use hearken_proto::ids::SessionId;
 use hearken_proto::speech::asr::{AsrCommand, AsrEvent};

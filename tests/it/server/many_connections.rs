@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use hearken_actors::audio::pcm;
+use hearken_audio::pcm;
 use hearken_proto::device::ListenMode;
 use hearken_test_support::vendors::{ListenAiAsr, ListenAiTts, OpenAiChat};
 use hearken_virtual_device::sound;

@@ -156,7 +156,7 @@ async fn no_secret_leaves_a_server_that_runs() {
         .env("HEARKEN__SERVER__DATA_DIR", path("data"))
         .env("LLM_API_KEY", "sk-hidden-llm")
         .env("LLM_MODEL", "first");
-    hearken_base::tls::choose_provider();
+    hearken_outbound::tls::choose_provider();
     let (mut child, url, log) = serve(command).await;
     let base = url.replace("ws://", "http://").replace("/xiaozhi/v1/", "");
     let token = boot(&base, "02:00:00:00:00:77").await;

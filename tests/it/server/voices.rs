@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use bytes::Bytes;
-use hearken_actors::audio::pcm;
+use hearken_audio::pcm;
 use hearken_virtual_device::sound::Sound;
 
 /// Within an octave, so that no pitch is a multiple of another.

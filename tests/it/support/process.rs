@@ -77,7 +77,7 @@ impl ServerProcess {
         env: &[(&str, &str)],
         memory_kib: Option<u64>,
     ) -> Self {
-        hearken_base::tls::choose_provider();
+        hearken_outbound::tls::choose_provider();
         let folder = tempfile::tempdir().unwrap();
         let text = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         let urls = [

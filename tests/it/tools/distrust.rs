@@ -132,7 +132,7 @@ async fn a_changed_definition_is_shown_after_a_restart_too_until_it_is_accepted(
     let file = folder.path().join("hearken.db");
     let is_stored = || async {
         let store = hearken_store::SqlStore::file(&file).unwrap();
-        let pins = hearken_store::ToolStore::tool_pins(&store).await.unwrap();
+        let pins = hearken_ports::store::ToolStore::tool_pins(&store).await.unwrap();
         (!pins.is_empty()).then_some(())
     };
     eventually("the pin is stored", is_stored).await;

@@ -13,8 +13,8 @@ use actix_web::{App, HttpServer, web};
 use futures_util::future::BoxFuture;
 use hearken::config::{AuthRequired, Config};
 use hearken::http::{AccessControl, Auth, LiteMcp, OtaRules, litemcp_routes};
-use hearken_actors::ports::{Tool, ToolCall, ToolContent, ToolError, ToolOutput, ToolSource};
 use hearken_base::Secret;
+use hearken_ports::{Tool, ToolCall, ToolContent, ToolError, ToolOutput, ToolSource};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -122,7 +122,7 @@ impl OwnServer {
     }
 
     async fn at(listener: TcpListener, required: AuthRequired) -> Self {
-        hearken_base::tls::choose_provider();
+        hearken_outbound::tls::choose_provider();
         let (address, marks) = (listener.local_addr().unwrap(), Marks::default());
         let process = CancellationToken::new();
         let (own, token) = (Arc::new(Own(marks.clone())), process.clone());

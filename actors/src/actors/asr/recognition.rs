@@ -6,16 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
+use hearken_audio::pcm;
+use hearken_audio::recent_speech::RecentSpeech;
+use hearken_audio::voice_detector::SAMPLE_RATE_HZ;
+use hearken_base::language::are_same_words;
+use hearken_ports::speaker_embedder::LONGEST_VOICE;
+use hearken_ports::{Asr, AsrStream, ProviderError, Transcript, UtteranceSpec};
 
 use super::RecognitionRules;
 use crate::actors::messages::RecognitionFailure;
-use crate::audio::pcm;
-use crate::audio::recent_speech::RecentSpeech;
-use crate::audio::voice_detector::SAMPLE_RATE_HZ;
-use crate::dialogue::phrases::are_same_words;
 use crate::people::Speaker;
-use crate::ports::speaker_embedder::LONGEST_VOICE;
-use crate::ports::{Asr, AsrStream, ProviderError, Transcript, UtteranceSpec};
 use crate::speaker_tracker::SpeakerTracker;
 use crate::speculation::SpeculationSettings;
 use crate::unfinished::UnfinishedWords;

@@ -2,8 +2,10 @@
 //! Not for what words mean: that is `crate::interruption`.
 
 use actix::{AsyncContext as _, Handler};
+use hearken_ports::role::InterruptionManner;
 use hearken_proto::device::{Downlink, ListenMode};
 use hearken_proto::ids::TurnId;
+use hearken_socket::SocketContext;
 use tokio::time::Instant;
 
 use super::DeviceActor;
@@ -12,9 +14,7 @@ use crate::actors::messages::{Interrupted, PlaybackStep};
 use crate::dialogue::{Turn, TurnInput};
 use crate::interruption::{LAST_WORDS, Meaning};
 use crate::metrics::actor_metrics;
-use crate::role::InterruptionManner;
 use crate::turn_trace::Moment;
-use crate::ws_link::SocketContext;
 
 type Ctx = SocketContext<DeviceActor>;
 

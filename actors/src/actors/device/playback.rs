@@ -4,20 +4,20 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use hearken_audio::playout::{PlayedBack as HeardPart, Playout};
+use hearken_ports::RecordedFrame;
 use hearken_proto::device::{AudioPacket, Downlink, ListenMode};
 use hearken_proto::fault::Fault;
+use hearken_socket::SocketContext;
 use tokio::time::Instant;
 
 use super::DeviceActor;
 use super::state::LiveTurn;
 use crate::actors::messages::{PlaybackEnded, PlaybackItem, PlaybackStep, StartTurn, UplinkItem};
-use crate::audio::playout::{PlayedBack as HeardPart, Playout};
 use crate::dialogue::{Turn, TurnInput};
 use crate::interruption;
 use crate::metrics::actor_metrics;
-use crate::ports::RecordedFrame;
 use crate::turn_trace::{Moment, Stage};
-use crate::ws_link::SocketContext;
 
 type Ctx = SocketContext<DeviceActor>;
 

@@ -5,6 +5,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use actix::{Addr, Recipient};
+use hearken_audio::SpeakingSettings;
+use hearken_audio::echo::SentPackets;
+use hearken_audio::playout::{PlayedBack, Playout};
+use hearken_base::paced_log::PacedLog;
+use hearken_base::slots::Slot;
+use hearken_ports::{RecordingSink, ToolSource};
 use hearken_proto::device::{Framing, ListenMode};
 use hearken_proto::ids::DeviceId;
 use tokio::sync::mpsc;
@@ -15,16 +21,11 @@ use crate::actors::messages::{
     DeviceToolMessage, PlaybackEnded, PlaybackItem, StartTurn, UplinkItem,
 };
 use crate::admission::Admission;
-use crate::audio::echo::SentPackets;
-use crate::audio::playout::{PlayedBack, Playout};
 use crate::device_registry::DeviceRegistry;
 use crate::dialogue::Turn;
 use crate::interruption::InterruptionSettings;
-use crate::paced_log::PacedLog;
-use crate::ports::{RecordingSink, ToolSource};
 use crate::role::CurrentRole;
-use crate::settings::{DeviceSettings, SpeakingSettings};
-use crate::slots::Slot;
+use crate::settings::DeviceSettings;
 
 /// Channels and recipients that connect a socket to its pipeline, created once the actor has an
 /// address.

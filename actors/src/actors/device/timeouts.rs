@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use hearken_proto::fault::Fault;
+use hearken_socket::SocketContext;
 use tokio::time::Instant;
 
 use super::DeviceActor;
 use crate::dialogue::TurnInput;
 use crate::metrics::{self, actor_metrics};
-use crate::ws_link::{self, SocketContext};
 
 /// Interval between checks of the idle rules.
 pub(super) const CHECK_EVERY: Duration = Duration::from_secs(1);
@@ -20,7 +20,7 @@ impl DeviceActor {
     pub(super) fn leave(&mut self, fault: Fault, ctx: &mut Ctx) {
         tracing::info!(fault = fault.code(), "closing");
         self.cut(ctx);
-        ws_link::close(ctx, fault);
+        hearken_socket::close(ctx, fault);
     }
 
     pub(super) fn check_timeouts(&mut self, ctx: &mut Ctx) {

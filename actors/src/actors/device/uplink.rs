@@ -4,19 +4,19 @@ use std::time::Duration;
 
 use actix::dev::SendError;
 use bytes::Bytes;
+use hearken_audio::echo::SentPackets;
+use hearken_ports::RecordedFrame;
 use hearken_proto::device::{
     AudioParams, Downlink, Framing, Hello, ListenMode, ServerHello, Uplink,
 };
 use hearken_proto::fault::Fault;
+use hearken_socket::SocketContext;
 use tokio::time::Instant;
 
 use super::{DeviceActor, LANE_RESERVE};
 use crate::actors::messages::{DeviceToolMessage, UplinkItem};
-use crate::audio::echo::SentPackets;
 use crate::dialogue::TurnInput;
 use crate::metrics::actor_metrics;
-use crate::ports::RecordedFrame;
-use crate::ws_link::{self, SocketContext};
 
 /// Number of consecutive packets that may be dropped, because the queue is full, before the
 /// connection is closed.
@@ -58,7 +58,7 @@ impl DeviceActor {
                 tracing::debug!(reason, "abort");
                 self.abort(ctx);
             }
-            Uplink::Goodbye => ws_link::close_normally(ctx),
+            Uplink::Goodbye => hearken_socket::close_normally(ctx),
             Uplink::Mcp { payload } => self.pass_to_host(DeviceToolMessage::Mcp(payload)),
             Uplink::Iot(report) => self.pass_to_host(DeviceToolMessage::Iot(report)),
             Uplink::Unknown { kind } => self.state.warnings.log(|left_out| {

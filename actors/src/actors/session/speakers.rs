@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use actix::fut::WrapFuture as _;
 use actix::{AsyncContext as _, Context};
+use hearken_audio::playout::PlayedBack;
+use hearken_ports::{Person, Role, Transcript};
 
 use super::{SessionActor, spoken_words};
-use crate::audio::playout::PlayedBack;
 use crate::dialogue::Turn;
 use crate::dialogue::turn::TurnRecord;
-use crate::ports::{Person, Role, Transcript};
 use crate::speaker_tracker::{attributed, unattributed};
 
 impl SessionActor {

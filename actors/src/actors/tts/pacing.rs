@@ -4,16 +4,16 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use hearken_audio::SpeakingSettings;
+use hearken_audio::playout::Playout;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use super::sent_sentences::SentSentences;
 use crate::actors::messages::{PlaybackItem, PlaybackStep};
-use crate::audio::playout::Playout;
 use crate::dialogue::Turn;
 use crate::dialogue::turn::{PlaybackControl, PlaybackProgress};
 use crate::metrics::{actor_metrics, as_f64};
-use crate::settings::SpeakingSettings;
 use crate::turn_trace::Stage;
 
 /// Longest wait for a send to the socket; longer is a stall.

@@ -1,7 +1,8 @@
 //! Writes plain text: filters characters, and normalises spaces and line ends where marks and
 //! ornaments were removed. Not for parsing marks.
 
-use super::super::phrases::is_han;
+use hearken_base::language::is_han;
+
 use super::symbols::{Treatment, treatment};
 
 /// Receiver of plain text.

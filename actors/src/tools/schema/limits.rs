@@ -4,10 +4,9 @@
 //! A check is walked first as the validator walks it, and counted: in a schema of 2 KB each part may
 //! refer twice to the next, which doubles the work with each part.
 
+use hearken_ports::tool_limits::MAX_SCHEMA_BYTES;
 use serde_json::{Map, Value};
 
-/// Largest schema, as bytes of JSON.
-pub const MAX_BYTES: usize = 64 * 1024;
 /// Maximum number of values in a schema.
 pub(super) const MAX_VALUES: usize = 4_096;
 /// Maximum depth of a schema.
@@ -107,8 +106,8 @@ impl Size {
             }
             _ => {}
         }
-        if self.bytes > MAX_BYTES {
-            return Err(format!("it is longer than {MAX_BYTES} bytes"));
+        if self.bytes > MAX_SCHEMA_BYTES {
+            return Err(format!("it is longer than {MAX_SCHEMA_BYTES} bytes"));
         }
         Ok(())
     }

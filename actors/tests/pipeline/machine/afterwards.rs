@@ -2,11 +2,11 @@
 //! they show the same prompts, answers and messages as where nothing happened. Not for random
 //! sequences of events.
 
-use hearken_actors::ports::{ChatMessage, ProviderErrorKind as Kind};
-use hearken_actors::testkit::Received;
 use hearken_actors::testkit::ten_turns::{
     Conversation, TURNS, TurnSeen, assert_undisturbed, ten_turns,
 };
+use hearken_ports::{ChatMessage, ProviderErrorKind as Kind};
+use hearken_socket::testkit::Received;
 
 use super::device::Device;
 use super::events::{Event, Handling, Hears, Mode, Model, TOOLS, Tool, Voice};

@@ -7,10 +7,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use hearken_actors::actors::messages::DeviceOrder;
 use hearken_actors::admission::TurnPermit;
-use hearken_actors::testkit::{Down, Received, TestPipeline, sound};
+use hearken_actors::testkit::TestPipeline;
+use hearken_audio::sound;
 use hearken_proto::device::{Downlink, Emotion, SystemCommand};
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::DeviceId;
+use hearken_socket::testkit::{Down, Received};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 

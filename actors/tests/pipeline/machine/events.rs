@@ -1,7 +1,7 @@
 //! The events of a device's life, and how random sequences of them are drawn. Not for making them
 //! happen, which is [`super::device`]'s.
 
-use hearken_actors::ports::ProviderErrorKind as Kind;
+use hearken_ports::ProviderErrorKind as Kind;
 use proptest::prelude::*;
 
 /// Who opens and closes the microphone.

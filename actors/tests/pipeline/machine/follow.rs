@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use hearken_actors::testkit::Received;
+use hearken_socket::testkit::Received;
 
 use super::events::{Hears, Mode};
 use super::judge::{Connection, Faults, fault};

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use hearken_actors::ports::{ChatMessage, Role};
+use hearken_ports::{ChatMessage, Role};
 
 use super::judge::{AT_ONCE, Connection, Faults, Speech, fault};
 use super::outside::{ModelAct, sentence};

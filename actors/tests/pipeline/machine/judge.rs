@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use hearken_actors::testkit::Received;
+use hearken_socket::testkit::Received;
 use serde_json::json;
 
 use super::events::{Hears, Mode};

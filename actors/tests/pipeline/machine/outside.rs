@@ -7,11 +7,11 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use hearken_actors::ports::{
+use hearken_actors::testkit::{AsrAct, LlmAct, Plan, TtsAct};
+use hearken_ports::{
     Prompt, ProviderErrorKind as Kind, Role, Tool as Offered, ToolCall, ToolError, ToolOutput,
     ToolRequest, ToolSource,
 };
-use hearken_actors::testkit::{AsrAct, LlmAct, Plan, TtsAct};
 use serde_json::json;
 
 use super::events::{Handling, Hears, Model, Tool, Voice};

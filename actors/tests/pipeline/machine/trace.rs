@@ -3,8 +3,8 @@
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use hearken_actors::ports::ChatMessage;
-use hearken_actors::testkit::Received;
+use hearken_ports::ChatMessage;
+use hearken_socket::testkit::Received;
 use tokio::time::Instant;
 
 use super::events::Hears;

@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use hearken_actors::ports::{ChatMessage, Role};
+use hearken_ports::{ChatMessage, Role};
 use serde_json::Value;
 use tokio::time::Instant;
 

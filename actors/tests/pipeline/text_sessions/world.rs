@@ -10,13 +10,13 @@ use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt as _};
 use hearken_actors::gateway::{GatewayService, GatewaySettings, Sessions};
-use hearken_actors::ports::{
+use hearken_actors::turn_trace::TurnJournal;
+use hearken_base::wall_clock::Clock;
+use hearken_ports::{
     BoxError, ChatMessage, KeptSession, Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind,
     Role, SessionLock, SessionLocks, SessionStore, StoreOutcome, Tool, ToolCall, ToolError,
     ToolOutput, ToolRequest, ToolSource,
 };
-use hearken_actors::turn_trace::TurnJournal;
-use hearken_actors::wall_clock::Clock;
 use hearken_proto::ids::SessionId;
 use serde_json::json;
 use tokio::time::Instant;

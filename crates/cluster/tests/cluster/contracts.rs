@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use hearken_actors::ports::{EventBus, KEPT_EVENTS, SessionLock, SessionLocks, Watch};
 use hearken_base::Secret;
 use hearken_cluster::{Cluster, LocalBus, LocalLocks, RedisConfig, RedisState};
+use hearken_ports::{EventBus, KEPT_EVENTS, SessionLock, SessionLocks, Watch};
 use hearken_proto::chat::Event;
 use hearken_proto::ids::SessionId;
 use hearken_test_support::eventually;

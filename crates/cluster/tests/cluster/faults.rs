@@ -6,9 +6,9 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use hearken_actors::ports::{Published, Watch};
 use hearken_base::Secret;
 use hearken_cluster::RedisConfig;
+use hearken_ports::{Published, Watch};
 use hearken_test_support::fault_proxy::rows::{self, Row, Wire};
 use hearken_test_support::fault_proxy::{Fault, FaultProxy};
 use hearken_test_support::observed::observed;

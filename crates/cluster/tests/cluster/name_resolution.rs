@@ -3,9 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use hearken_actors::ports::Published;
 use hearken_base::Secret;
 use hearken_cluster::{Cluster, RedisConfig, RedisState};
+use hearken_ports::Published;
 use hearken_test_support::redis::{Redis, there_is};
 use hearken_test_support::{eventually_within, own_mounts, variable};
 use tokio_util::sync::CancellationToken;

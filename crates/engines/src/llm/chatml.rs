@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::io;
 
-use hearken_actors::dialogue::phrases::Language;
+use hearken_base::language::Language;
 use serde::Serialize;
 use serde_json::ser::Formatter;
 use serde_json::{Value, json};

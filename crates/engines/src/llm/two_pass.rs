@@ -4,7 +4,7 @@
 
 use std::ops::ControlFlow;
 
-use hearken_actors::dialogue::phrases::is_han;
+use hearken_base::language::is_han;
 use serde_json::{Value, json};
 
 use super::answer::{Answer, Part};

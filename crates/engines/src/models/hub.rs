@@ -27,7 +27,7 @@ pub(super) struct Hub {
 
 impl Hub {
     pub(super) fn new() -> Result<Self, ModelError> {
-        hearken_base::tls::choose_provider();
+        hearken_outbound::tls::choose_provider();
         let client = Client::builder()
             .connect_timeout(CONNECT_DEADLINE)
             .read_timeout(STALL_DEADLINE)
@@ -147,10 +147,12 @@ fn refused(url: &str, reason: String) -> ModelError {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::*;
     use std::sync::{Arc, Mutex};
+
     use tokio::io::{AsyncBufReadExt, BufReader};
     use tokio::net::TcpListener;
+
+    use super::*;
 
     /// Serves `content` at every path, with support for ranges; `heads` collects the request heads.
     pub(in crate::models) async fn serve(

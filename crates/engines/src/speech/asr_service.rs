@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use hearken_actors::audio::opus::Decoder;
+use hearken_audio::opus::Decoder;
 use hearken_proto::json;
 use hearken_proto::speech::asr::{
     AsrCommand, AsrEvent, AudioFormat, BatchState, SAMPLE_RATE_HZ, VadEvent, code,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
-use hearken_base::websocket;
+use hearken_outbound::websocket;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
@@ -214,8 +214,9 @@ pub fn now_ms() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use tokio_tungstenite::connect_async;
+
+    use super::*;
 
     #[tokio::test]
     async fn who_says_nothing_does_not_hold_up_the_end() {

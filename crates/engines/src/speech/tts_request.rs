@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hearken_actors::audio::pcm;
-use hearken_actors::audio::resample::Resampler;
+use hearken_audio::pcm;
+use hearken_audio::resample::Resampler;
 use hearken_proto::speech::tts::{AudioFrame, FrameKind, FrameMeta, TtsEvent, TtsMode, TtsResult};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::SinkExt;
-use hearken_actors::audio::opus::Encoder;
+use hearken_audio::opus::Encoder;
 use hearken_engines::speech::OUTPUT_RATE_HZ;
 use hearken_engines::speech::asr_service::AsrService;
 use hearken_engines::speech::pool::Pool;

@@ -12,10 +12,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::{BoxFuture, FutureExt as _, TryFutureExt as _};
-use hearken_actors::audio::pcm;
-use hearken_actors::ports::{
-    Asr, AsrStream, ProviderError, ProviderErrorKind, Transcript, UtteranceSpec,
-};
+use hearken_audio::pcm;
+use hearken_ports::{Asr, AsrStream, ProviderError, ProviderErrorKind, Transcript, UtteranceSpec};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::time::Instant;

@@ -12,11 +12,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use hearken_actors::audio::opus::Encoder;
-use hearken_actors::audio::pcm;
-use hearken_actors::ports::{
-    Asr, AsrStream, ProviderError, ProviderErrorKind, Transcript, UtteranceSpec,
-};
+use hearken_audio::opus::Encoder;
+use hearken_audio::pcm;
+use hearken_ports::{Asr, AsrStream, ProviderError, ProviderErrorKind, Transcript, UtteranceSpec};
 use hearken_proto::speech::asr::{AsrCommand, AsrEvent, AudioFormat, SAMPLE_RATE_HZ, code};
 use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::Message;

@@ -7,7 +7,7 @@ pub mod fuzzing;
 pub mod listenai;
 pub mod openai;
 
-use hearken_actors::ports::{Transcript, UtteranceSpec};
+use hearken_ports::{Transcript, UtteranceSpec};
 
 /// Samples per millisecond of the port's audio: 16 kHz.
 const SAMPLES_PER_MS: u64 = 16;

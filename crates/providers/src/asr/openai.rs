@@ -7,11 +7,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use hearken_actors::ports::{
+use hearken_outbound::{SettingError, http};
+use hearken_ports::{
     Asr, AsrStream, BoxError, ProviderError, ProviderErrorKind, Transcript, UtteranceSpec,
 };
-use hearken_base::SettingError;
-use hearken_base::http;
 use reqwest::multipart::{Form, Part};
 use serde::Deserialize;
 use tokio::time::{Instant, timeout_at};

@@ -9,9 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use hearken_actors::ports::{
-    Asr, AsrStream, ProviderError, ServiceState, Transcript, UtteranceSpec,
-};
+use hearken_ports::{Asr, AsrStream, ProviderError, ServiceState, Transcript, UtteranceSpec};
 use tokio::time::Instant;
 
 use super::{Backends, Lease, Search, Service};

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, StreamExt as _, TryStreamExt as _};
-use hearken_actors::ports::ProviderErrorKind::{
-    self, BadRequest, Fault, Protocol, RateLimited, Timeout, Unavailable,
-};
-use hearken_actors::ports::{Asr, Line, Pcm, ProviderError, Tts, UtteranceSpec};
 use hearken_actors::testkit::scripted::{ScriptedAsr, ScriptedTts};
 use hearken_actors::testkit::{AsrAct, Script, TtsAct};
+use hearken_ports::ProviderErrorKind::{
+    self, BadRequest, Fault, Protocol, RateLimited, Timeout, Unavailable,
+};
+use hearken_ports::{Asr, Line, Pcm, ProviderError, Tts, UtteranceSpec};
 use tokio::time::{Instant, sleep};
 
 use super::{BalancedAsr, BalancedTts, Probe, Service, shortest_pause};

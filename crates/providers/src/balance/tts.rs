@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{BoxStream, StreamExt, try_unfold};
-use hearken_actors::ports::{Line, Pcm, ProviderError, ServiceState, Tts};
+use hearken_ports::{Line, Pcm, ProviderError, ServiceState, Tts};
 use tokio::time::Instant;
 
 use super::{Backends, Lease, Search, Service};

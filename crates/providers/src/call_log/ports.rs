@@ -5,13 +5,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, StreamExt as _, once};
-use hearken_actors::audio::pcm;
-use hearken_actors::audio::voice_detector::SAMPLE_RATE_HZ;
-use hearken_actors::ports::{
+use hearken_audio::pcm;
+use hearken_audio::voice_detector::SAMPLE_RATE_HZ;
+use hearken_base::ms::in_ms;
+use hearken_ports::{
     Asr, AsrStream, Line, Llm, LlmDelta, Pcm, Prompt, ProviderError, Role, ServiceState,
     Transcript, Tts, UtteranceSpec,
 };
-use hearken_actors::settings::ms::in_ms;
 
 use super::{CallContent, CallLog, MOST_NAMES, OpenCall, TurnService};
 

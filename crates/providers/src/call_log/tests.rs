@@ -2,7 +2,7 @@
 
 use futures_util::StreamExt as _;
 use futures_util::stream::{self, BoxStream};
-use hearken_actors::ports::{
+use hearken_ports::{
     ChatMessage, Llm, LlmDelta, Prompt, ProviderErrorKind, Role, ServiceState, Usage,
 };
 

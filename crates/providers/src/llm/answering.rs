@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{BoxStream, StreamExt as _, try_unfold};
-use hearken_actors::ports::{LlmDelta, Prompt, ProviderError, Usage};
+use hearken_ports::{LlmDelta, Prompt, ProviderError, Usage};
 use serde_json::Value;
 use tokio::time::Instant;
 

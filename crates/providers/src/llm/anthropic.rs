@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use futures_util::stream::BoxStream;
-use hearken_actors::ports::{Llm, LlmDelta, Prompt, ProviderError};
-use hearken_base::SettingError;
+use hearken_outbound::SettingError;
+use hearken_ports::{Llm, LlmDelta, Prompt, ProviderError};
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use url::Url;
 

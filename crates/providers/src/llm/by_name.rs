@@ -6,10 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, once};
-use hearken_actors::ports::{
-    Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind, ServiceState,
-};
-use hearken_base::SettingError;
+use hearken_outbound::SettingError;
+use hearken_ports::{Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind, ServiceState};
 
 use super::model_chain::{ChainOptions, chain};
 use crate::settings::LlmSettings;

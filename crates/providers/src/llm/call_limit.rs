@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, StreamExt, try_unfold};
-use hearken_actors::ports::{Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind};
+use hearken_ports::{Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 

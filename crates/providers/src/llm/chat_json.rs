@@ -11,11 +11,11 @@ use async_openai::types::chat::{
     ChatCompletionTools, CreateChatCompletionRequest, FunctionCall, FunctionObject,
     ToolChoiceOptions,
 };
-use hearken_actors::ports::{
+use hearken_outbound::http as web;
+use hearken_ports::{
     ChatMessage, LlmDelta, OfferedTool, Prompt, ProviderError, ProviderErrorKind, Role, ToolChoice,
     ToolRequest, Usage,
 };
-use hearken_base::http as web;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 

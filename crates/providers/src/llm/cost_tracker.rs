@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, StreamExt};
 use hearken_actors::metrics;
-use hearken_actors::ports::{Llm, LlmDelta, Prompt, ProviderError, ServiceState, Usage};
-use hearken_actors::usage::nano;
+use hearken_ports::usage::nano;
+use hearken_ports::{Llm, LlmDelta, Prompt, ProviderError, ServiceState, Usage};
 use serde::Serialize;
 use utoipa::ToSchema;
 

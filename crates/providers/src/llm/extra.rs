@@ -1,7 +1,7 @@
 //! Vendor-specific request fields from the settings, such as `enable_thinking`. Not for fields that
 //! the server writes itself.
 
-use hearken_base::SettingError;
+use hearken_outbound::SettingError;
 use serde_json::Value;
 use toml::Table;
 
@@ -53,8 +53,9 @@ pub(crate) fn add(order: &mut Value, extra: &Table) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::*;
 
     #[test]
     fn only_fields_of_others_are_added() {

@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use hearken_actors::ports::ProviderError;
-use hearken_base::http::{Refusal, RefusalBody};
+use hearken_outbound::http::{Refusal, RefusalBody};
+use hearken_ports::ProviderError;
 use http::StatusCode;
 use serde_json::Value;
 

@@ -5,8 +5,8 @@ use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
-use hearken_actors::fuzzing::pieces;
-use hearken_actors::ports::{LlmDelta, OfferedTool, Prompt, Usage};
+use hearken_base::fuzzing::pieces;
+use hearken_ports::{LlmDelta, OfferedTool, Prompt, Usage};
 use serde_json::json;
 use tokio::runtime::{Builder, Runtime};
 

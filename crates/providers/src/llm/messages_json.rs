@@ -11,11 +11,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use hearken_actors::ports::{
+use hearken_outbound::http as web;
+use hearken_ports::{
     ChatMessage, LlmDelta, OfferedTool, Prompt, ProviderError, ProviderErrorKind, Role, ToolChoice,
     ToolRequest, Usage,
 };
-use hearken_base::http as web;
 use serde_json::{Map, Value, json};
 
 use super::answering::{AnswerParser, Progress};

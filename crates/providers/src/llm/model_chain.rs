@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use hearken_actors::ports::Llm;
-use hearken_base::{
-    SettingError, redaction::shown, settings::check_key, settings::check_times, settings::parse,
-};
+use hearken_base::redaction::shown;
+use hearken_outbound::SettingError;
+use hearken_outbound::settings::{check_key, check_times, parse};
+use hearken_ports::Llm;
 use url::Url;
 
 use super::anthropic::AnthropicLlm;
@@ -204,8 +204,8 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use futures_util::StreamExt as _;
-    use hearken_actors::ports::ProviderErrorKind::{self, Fault, Timeout};
-    use hearken_actors::ports::{LlmDelta, Prompt, ProviderError};
+    use hearken_ports::ProviderErrorKind::{self, Fault, Timeout};
+    use hearken_ports::{LlmDelta, Prompt, ProviderError};
     use hearken_test_support::scripted_server::{ScriptedServer, answer, endless};
     use jiff::{Timestamp, ToSpan as _};
 

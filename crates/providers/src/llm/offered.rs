@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hearken_actors::ports::{OfferedTool, Prompt, ToolChoice};
+use hearken_ports::{OfferedTool, Prompt, ToolChoice};
 use serde_json::json;
 
 /// Longest name that servers accept.
@@ -34,8 +34,9 @@ fn legal(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use hearken_ports::{ChatMessage, ToolRequest};
+
     use super::*;
-    use hearken_actors::ports::{ChatMessage, ToolRequest};
 
     #[test]
     fn what_was_called_is_offered_where_nothing_else_is() {

@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
-use hearken_actors::ports::{Llm, LlmDelta, Prompt, ProviderError};
-use hearken_base::SettingError;
-use hearken_base::http as web;
+use hearken_outbound::{SettingError, http as web};
+use hearken_ports::{Llm, LlmDelta, Prompt, ProviderError};
 use http::header::{AUTHORIZATION, HeaderMap};
 use tokio::time::Instant;
 use url::Url;

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use hearken_actors::ports::{StateError, StateEvent, StateOutcome, Tool};
-use hearken_actors::tools::definition::within_limits;
+use hearken_ports::tool_limits::within_limits;
+use hearken_ports::{StateError, StateEvent, StateOutcome, Tool};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -145,9 +145,10 @@ pub(super) fn no_protocol(what: &str) -> StateError {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use hearken_actors::testkit::numbers;
+    use hearken_base::testkit::numbers;
     use proptest::prelude::*;
+
+    use super::*;
 
     #[test]
     fn numbers_of_a_world_stay_as_they_are_written() {

@@ -20,11 +20,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use hearken_actors::metrics::ProviderMetrics;
-use hearken_actors::ports::{
-    ProviderErrorKind, ServiceState, StateError, StateOutcome, StateServer, Tool,
+use hearken_outbound::{SettingError, http as web};
+use hearken_ports::{
+    ProviderErrorKind, ProviderMetrics, ServiceState, StateError, StateOutcome, StateServer, Tool,
 };
-use hearken_base::{SettingError, http as web};
 use hearken_proto::ids::SessionId;
 use http::header::{AUTHORIZATION, HeaderMap};
 use http::{Method, StatusCode};

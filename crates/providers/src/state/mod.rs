@@ -1,4 +1,4 @@
-//! Client of a state server, behind [`hearken_actors::ports::StateServer`]. Not the server itself:
+//! Client of a state server, behind [`hearken_ports::StateServer`]. Not the server itself:
 //! a sample server for tests is in `hearken-state-server`.
 
 mod answer;
@@ -10,15 +10,15 @@ pub mod fuzzing;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hearken_actors::ports::StateServer;
-use hearken_base::SettingError;
 use hearken_base::redaction::shown;
-use hearken_base::settings::{check_key, parse};
+use hearken_outbound::SettingError;
+use hearken_outbound::settings::{check_key, parse};
+use hearken_ports::StateServer;
+
+use crate::retry::RetryPolicy;
 
 pub use client::HttpStateServer;
 pub use config::StateConfig;
-
-use crate::retry::RetryPolicy;
 
 /// Longest wait that a state server may ask for before a retry.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
-use hearken_actors::ports::{Line, Pcm, ProviderError, ServiceState, Tts};
+use hearken_ports::{Line, Pcm, ProviderError, ServiceState, Tts};
 
 /// Approximate size of an entry besides its audio and text, in bytes.
 const ENTRY_BYTES: usize = 128;
@@ -245,9 +245,11 @@ fn lock(memory: &Mutex<Memory>) -> MutexGuard<'_, Memory> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use hearken_actors::ports::ProviderErrorKind;
     use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use hearken_ports::ProviderErrorKind;
+
+    use super::*;
 
     /// Synthesiser of two pieces of 100 samples. Texts with `!` fail after the first.
     #[derive(Default)]

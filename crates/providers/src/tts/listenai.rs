@@ -13,7 +13,7 @@ use bytes::Bytes;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, StreamExt, try_unfold};
-use hearken_actors::ports::{Line, Pcm, ProviderError, ProviderErrorKind, Tts};
+use hearken_ports::{Line, Pcm, ProviderError, ProviderErrorKind, Tts};
 use hearken_proto::speech::tts::{
     AudioFrame, FrameKind, TtsCommand, TtsEvent, TtsFailure, TtsMode, TtsParams, TtsResult,
 };
@@ -313,7 +313,7 @@ fn lease(lease: &mut Option<Lease>) -> Result<&mut Lease, ProviderError> {
     lease.as_mut().ok_or_else(over)
 }
 
-fn violated(what: impl Into<hearken_actors::ports::BoxError>) -> ProviderError {
+fn violated(what: impl Into<hearken_ports::BoxError>) -> ProviderError {
     ProviderError::because(PROVIDER, ProviderErrorKind::Protocol, what)
 }
 
@@ -332,13 +332,14 @@ fn refused(failure: &TtsFailure) -> ProviderError {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::tts::sound::tests::{file, mp3};
     use futures_util::SinkExt as _;
     use hearken_proto::speech::tts::FrameMeta;
     use serde_json::{Value, json};
     use tokio::net::TcpListener;
     use tokio_tungstenite::accept_async;
+
+    use super::*;
+    use crate::tts::sound::tests::{file, mp3};
 
     fn answer() -> Answer {
         Answer { id: "mine".into(), frames: 0, rate_hz: 0, sound: Sound::default() }

@@ -9,9 +9,8 @@ use std::sync::Arc;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, StreamExt, try_unfold};
-use hearken_actors::ports::{Line, Pcm, ProviderError, ProviderErrorKind, Tts};
-use hearken_base::SettingError;
-use hearken_base::http;
+use hearken_outbound::{SettingError, http};
+use hearken_ports::{Line, Pcm, ProviderError, ProviderErrorKind, Tts};
 use reqwest::Response;
 use reqwest::header::CONTENT_TYPE;
 use serde_json::json;
@@ -171,7 +170,7 @@ fn refuse_other_formats(response: &Response) -> Result<(), ProviderError> {
     Ok(())
 }
 
-fn violated(what: impl Into<hearken_actors::ports::BoxError>) -> ProviderError {
+fn violated(what: impl Into<hearken_ports::BoxError>) -> ProviderError {
     ProviderError::because(PROVIDER, ProviderErrorKind::Protocol, what)
 }
 

@@ -2,7 +2,7 @@
 //! Other formats are detected by their first bytes. Not for the transport of the bytes.
 
 use bytes::{Buf as _, BytesMut};
-use hearken_actors::ports::Pcm;
+use hearken_ports::Pcm;
 
 use super::{SAMPLE_RATES_HZ, samples};
 
@@ -204,8 +204,9 @@ fn wav(head: &[u8]) -> Result<Header, Unplayable> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     /// Builds a WAV file with a `data` chunk of this declared size, and `extra` chunks before it.
     pub(in crate::tts) fn file(

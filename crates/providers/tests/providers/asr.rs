@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use hearken_actors::ports::{ProviderError, ProviderErrorKind, UtteranceSpec};
+use hearken_ports::{ProviderError, ProviderErrorKind, UtteranceSpec};
 use hearken_proto::speech::asr::AudioFormat;
 use hearken_providers::{AsrSettings, FunAsrMode};
 use hearken_test_support::vendors::{

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use hearken_actors::ports::UtteranceSpec;
+use hearken_ports::UtteranceSpec;
 use hearken_providers::AsrSettings;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;

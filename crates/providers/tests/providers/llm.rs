@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, TryStreamExt};
-use hearken_actors::ports::{
+use hearken_ports::{
     ChatMessage, LlmDelta, OfferedTool, Prompt, ProviderError, ProviderErrorKind, Role, ToolChoice,
     ToolRequest, Usage,
 };

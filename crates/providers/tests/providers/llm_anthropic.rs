@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use futures_util::{StreamExt, TryStreamExt};
-use hearken_actors::ports::{
+use hearken_base::Secret;
+use hearken_ports::{
     ChatMessage, LlmDelta, OfferedTool, Prompt, ProviderError, ProviderErrorKind, Role, Usage,
 };
-use hearken_base::Secret;
 use hearken_providers::{LlmProvider, LlmSettings};
 use hearken_test_support::vendors::{AnthropicMessages, Behaviour, nowhere};
 use serde_json::{Value, json};

@@ -4,9 +4,7 @@
 use std::time::{Duration, Instant};
 
 use futures_util::TryStreamExt;
-use hearken_actors::ports::{
-    ChatMessage, LlmDelta, Prompt, ProviderError, ProviderErrorKind, Role,
-};
+use hearken_ports::{ChatMessage, LlmDelta, Prompt, ProviderError, ProviderErrorKind, Role};
 use hearken_providers::{ChainOptions, CostTracker, FallbackSettings, LlmFigures, LlmSettings};
 use hearken_test_support::vendors::{AnthropicMessages, Behaviour, OpenAiChat};
 
@@ -33,7 +31,7 @@ fn prompt() -> Prompt {
     Prompt { messages, max_tokens: 40, ..Prompt::default() }
 }
 
-async fn ask(llm: &dyn hearken_actors::ports::Llm) -> Result<String, ProviderError> {
+async fn ask(llm: &dyn hearken_ports::Llm) -> Result<String, ProviderError> {
     let deltas: Vec<LlmDelta> = llm.reply(prompt()).try_collect().await?;
     let words = deltas.iter().filter_map(|delta| match delta {
         LlmDelta::Text(text) => Some(text.as_str()),

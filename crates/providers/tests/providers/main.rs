@@ -15,7 +15,7 @@ mod tts;
 
 use std::time::{Duration, Instant};
 
-use hearken_actors::ports::{ProviderError, ProviderErrorKind};
+use hearken_ports::{ProviderError, ProviderErrorKind};
 use hearken_test_support::vendors::Behaviour;
 
 /// Where nobody listens: it is no port for servers.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use futures_util::{StreamExt, TryStreamExt};
-use hearken_actors::ports::{Asr, Line, Pcm, ProviderErrorKind, Tts, UtteranceSpec};
+use hearken_ports::{Asr, Line, Pcm, ProviderErrorKind, Tts, UtteranceSpec};
 use hearken_providers::{AsrSettings, CallLog, PoolSettings, TtsSettings};
 use hearken_test_support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, Stub};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use futures_util::TryStreamExt as _;
-use hearken_actors::ports::{Asr, Line, Pcm, Tts, UtteranceSpec};
+use hearken_ports::{Asr, Line, Pcm, Tts, UtteranceSpec};
 use hearken_providers::{AsrSettings, CallLog, PoolSettings, TtsSettings};
 use hearken_test_support::vendors::{
     Behaviour, FunAsr, ListenAiAsr, ListenAiTts, OpenAiSpeech, OpenAiTranscriptions, Stub,

@@ -5,12 +5,11 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use hearken_actors::ports::{StateError, StateServer};
 use hearken_base::Secret;
+use hearken_ports::{StateError, StateServer};
 use hearken_proto::ids::SessionId;
 use hearken_providers::retry::RetryPolicy;
-use hearken_providers::state::StateConfig;
-use hearken_providers::state::{self, HttpStateServer};
+use hearken_providers::state::{self, HttpStateServer, StateConfig};
 use hearken_test_support::scripted_server::{ScriptedServer, answer};
 use hearken_test_support::vendors::{gone, nowhere, read_request, respond};
 use hearken_test_support::worlds::Worlds;

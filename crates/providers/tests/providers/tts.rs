@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use futures_util::{StreamExt, TryStreamExt};
-use hearken_actors::ports::{Line, Pcm, ProviderError, ProviderErrorKind, Tts};
+use hearken_ports::{Line, Pcm, ProviderError, ProviderErrorKind, Tts};
 use hearken_providers::{CallLog, TtsSettings};
 use hearken_test_support::vendors::{
     Behaviour, ListenAiTts, OpenAiSpeech, SPEECH_SAMPLES, Stub, nowhere, speech_sample,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hearken_actors::ports::{ChatMessage, Role};
+use hearken_ports::{ChatMessage, Role};
 use serde_json::Value;
 
 use super::{Judge, Known, Message};

@@ -2,7 +2,7 @@
 //! named requests have files of their own.
 
 use async_trait::async_trait;
-use hearken_actors::ports::{
+use hearken_ports::{
     BoxError, ChatStore, KeptMessage, KeptTurn, KnownRequest, PendingEvent, RequestKey,
     SessionFilter, SessionPage, StorageUsage, StoreOutcome,
 };
@@ -12,10 +12,10 @@ use jiff::Timestamp;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
+use super::error::SqlError;
 use super::{
     SqlStore, StoreTransaction, in_time_for_ports, pending_events, requests, text, time, unusable,
 };
-use crate::StoreError;
 
 /// Names of all columns of a session.
 macro_rules! columns {
@@ -35,7 +35,7 @@ macro_rules! fitting {
     };
 }
 
-fn session(row: &AnyRow) -> Result<ChatSession, StoreError> {
+fn session(row: &AnyRow) -> Result<ChatSession, SqlError> {
     let status: String = row.try_get("status")?;
     let players: String = row.try_get("players")?;
     Ok(ChatSession {
@@ -277,7 +277,7 @@ impl ChatStore for SqlStore {
 }
 
 impl SqlStore {
-    async fn create_chat(&self, session: &ChatSession, owner: &str) -> Result<(), StoreError> {
+    async fn create_chat(&self, session: &ChatSession, owner: &str) -> Result<(), SqlError> {
         let players = serde_json::to_string(&session.players).map_err(unusable)?;
         // The players are stored twice: to be shown, and to be found.
         let bytes = i64::try_from(session.name.len() + 2 * players.len()).map_err(unusable)?;
@@ -318,7 +318,7 @@ impl SqlStore {
 
     /// Updates the session's row first, only if no other turn came before. Of two turns after the
     /// same message, the second finds another message count.
-    async fn keep_chat_turn(&self, turn: &KeptTurn) -> Result<StoreOutcome, StoreError> {
+    async fn keep_chat_turn(&self, turn: &KeptTurn) -> Result<StoreOutcome, SqlError> {
         let id = text(turn.session_id.as_str());
         let messages = turn.messages.iter().map(serde_json::to_string);
         let messages = messages.collect::<Result<Vec<_>, _>>().map_err(unusable)?;
@@ -372,7 +372,7 @@ impl SqlStore {
 pub(super) async fn why_not(
     work: &mut StoreTransaction,
     id: &str,
-) -> Result<StoreOutcome, StoreError> {
+) -> Result<StoreOutcome, SqlError> {
     let sql = "SELECT status FROM chat_sessions WHERE session_id = $1";
     let status: Option<String> =
         sqlx::query_scalar(sql).bind(id).fetch_optional(&mut **work).await?;

@@ -1,22 +1,22 @@
 //! SQL of who owns chat sessions, what an owner has stored, and what nobody uses any more. Not for
 //! the decisions about it.
 
-use hearken_actors::ports::StorageUsage;
+use hearken_ports::StorageUsage;
 use hearken_proto::ids::SessionId;
 use jiff::Timestamp;
 use sqlx::Row as _;
 
+use super::error::SqlError;
 use super::{SqlStore, text, unusable};
-use crate::StoreError;
 
 impl SqlStore {
-    pub(super) async fn chat_owner(&self, id: &SessionId) -> Result<Option<String>, StoreError> {
+    pub(super) async fn chat_owner(&self, id: &SessionId) -> Result<Option<String>, SqlError> {
         let sql = "SELECT owner FROM chat_sessions WHERE session_id = $1";
         let owner = sqlx::query_scalar(sql).bind(text(id.as_str()));
         Ok(owner.fetch_optional(self.pool().await?).await?)
     }
 
-    pub(super) async fn chat_usage(&self, owner: &str) -> Result<StorageUsage, StoreError> {
+    pub(super) async fn chat_usage(&self, owner: &str) -> Result<StorageUsage, SqlError> {
         let row = sqlx::query(
             "SELECT COUNT(*) AS sessions, CAST(COALESCE(SUM(stored_bytes), 0) AS BIGINT) + \
              (SELECT CAST(COALESCE(SUM(s.stored_bytes), 0) AS BIGINT) FROM chat_snapshots s \
@@ -33,7 +33,7 @@ impl SqlStore {
     pub(super) async fn oldest_deleted_chat(
         &self,
         owner: &str,
-    ) -> Result<Option<SessionId>, StoreError> {
+    ) -> Result<Option<SessionId>, SqlError> {
         let id: Option<String> = sqlx::query_scalar(
             "SELECT session_id FROM chat_sessions WHERE owner = $1 AND status = 'deleted' \
              ORDER BY updated_ms, session_id LIMIT 1",
@@ -49,7 +49,7 @@ impl SqlStore {
         before: Timestamp,
         offset: u32,
         limit: u32,
-    ) -> Result<Vec<SessionId>, StoreError> {
+    ) -> Result<Vec<SessionId>, SqlError> {
         let sql = "SELECT session_id FROM chat_sessions WHERE status <> 'deleted' \
                    AND last_access_ms < $1 ORDER BY last_access_ms, session_id LIMIT $2 OFFSET $3";
         self.chats_before(sql, before, offset, limit).await
@@ -60,7 +60,7 @@ impl SqlStore {
         before: Timestamp,
         offset: u32,
         limit: u32,
-    ) -> Result<Vec<SessionId>, StoreError> {
+    ) -> Result<Vec<SessionId>, SqlError> {
         // A deleted session never changes: its last change was the deletion.
         let sql = "SELECT session_id FROM chat_sessions WHERE status = 'deleted' \
                    AND updated_ms < $1 ORDER BY updated_ms, session_id LIMIT $2 OFFSET $3";
@@ -74,7 +74,7 @@ impl SqlStore {
         before: Timestamp,
         offset: u32,
         limit: u32,
-    ) -> Result<Vec<SessionId>, StoreError> {
+    ) -> Result<Vec<SessionId>, SqlError> {
         let ids: Vec<String> = sqlx::query_scalar(sql)
             .bind(before.as_millisecond())
             .bind(i64::from(limit))

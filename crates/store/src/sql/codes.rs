@@ -3,20 +3,21 @@
 use std::time::Duration;
 
 use hearken_base::Secret;
+use hearken_ports::store::{
+    Activation, CodeRequest, MAX_CODES, MAX_CODES_PER_ADDRESS, StoreErrorKind,
+};
 use hearken_proto::ids::DeviceId;
 use jiff::Timestamp;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
+use super::error::SqlError;
 use super::{SqlStore, StoreTransaction, text, time};
-use crate::{
-    Activation, CodeRequest, MAX_CODES, MAX_CODES_PER_ADDRESS, StoreError, StoreErrorKind,
-};
 
 /// Attempts to find a free code. Of a million codes at most 5,000 are in use.
 const ATTEMPTS: usize = 20;
 
-fn activation(row: &AnyRow) -> Result<Activation, StoreError> {
+fn activation(row: &AnyRow) -> Result<Activation, SqlError> {
     Ok(Activation {
         code: row.try_get("code")?,
         challenge: row.try_get("challenge")?,
@@ -25,9 +26,9 @@ fn activation(row: &AnyRow) -> Result<Activation, StoreError> {
 }
 
 /// Returns six random digits, all equally likely.
-fn random_code() -> Result<String, StoreError> {
+fn random_code() -> Result<String, SqlError> {
     let random = getrandom::u64()
-        .map_err(|e| StoreError::because(StoreErrorKind::Unavailable, e.to_string()))?;
+        .map_err(|e| SqlError::because(StoreErrorKind::Unavailable, e.to_string()))?;
     Ok(format!("{:06}", random % 1_000_000))
 }
 
@@ -37,7 +38,7 @@ pub(super) async fn enter(
     work: &mut StoreTransaction,
     code: &str,
     now: Timestamp,
-) -> Result<Option<(String, String)>, StoreError> {
+) -> Result<Option<(String, String)>, SqlError> {
     let entered = sqlx::query(
         "UPDATE activations SET code = NULL WHERE code = $1 AND expires_ms > $2 \
          RETURNING device_id, client_id",
@@ -61,7 +62,7 @@ async fn drop_surplus(
     work: &mut StoreTransaction,
     code: &str,
     address: &str,
-) -> Result<(), StoreError> {
+) -> Result<(), SqlError> {
     sqlx::query(
         "DELETE FROM activations WHERE code IN (SELECT code FROM activations \
          WHERE code IS NOT NULL AND code <> $1 AND address = $2 \
@@ -95,7 +96,7 @@ impl SqlStore {
         request: CodeRequest<'_>,
         lifetime: Duration,
         now: Timestamp,
-    ) -> Result<Activation, StoreError> {
+    ) -> Result<Activation, SqlError> {
         sqlx::query("DELETE FROM activations WHERE expires_ms <= $1")
             .bind(now.as_millisecond())
             .execute(self.writer().await?.pool)
@@ -106,7 +107,7 @@ impl SqlStore {
                 given => return given,
             }
         }
-        Err(StoreError::new(StoreErrorKind::Full))
+        Err(SqlError::new(StoreErrorKind::Full))
     }
 
     /// Fails with a unique violation if the new code is in use.
@@ -115,7 +116,7 @@ impl SqlStore {
         request: CodeRequest<'_>,
         lifetime: Duration,
         now: Timestamp,
-    ) -> Result<Activation, StoreError> {
+    ) -> Result<Activation, SqlError> {
         let (code, address) = (random_code()?, text(request.address));
         let lifetime = i64::try_from(lifetime.as_millis()).unwrap_or(i64::MAX);
         let mut work = self.begin().await?;
@@ -149,7 +150,7 @@ impl SqlStore {
         id: &DeviceId,
         client_id: &Secret,
         now: Timestamp,
-    ) -> Result<Option<Activation>, StoreError> {
+    ) -> Result<Option<Activation>, SqlError> {
         let row = sqlx::query(
             "SELECT code, challenge, expires_ms FROM activations \
              WHERE device_id = $1 AND client_id = $2 AND expires_ms > $3",

@@ -5,18 +5,19 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use hearken_base::Secret;
+use hearken_ports::store::{
+    Activation, ClientRule, CodeRequest, Device, DevicePage, DeviceReport, DeviceStore,
+    MAX_STRANGERS, StoreError, StoreErrorKind, TokenHolder,
+};
 use hearken_proto::ids::DeviceId;
 use jiff::Timestamp;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
 use super::codes::enter;
+use super::error::SqlError;
 use super::revocations::revoke;
 use super::{SqlStore, in_time, text, time, unusable};
-use crate::{
-    Activation, ClientRule, CodeRequest, Device, DevicePage, DeviceReport, DeviceStore,
-    MAX_STRANGERS, StoreError, StoreErrorKind, TokenHolder,
-};
 
 /// Names of all columns of a device. A prepared statement with `*` would return rows of unexpected
 /// length after another connection or server changed the table.
@@ -54,7 +55,7 @@ impl SqlStore {
     }
 }
 
-pub(super) fn device(row: &AnyRow) -> Result<Device, StoreError> {
+pub(super) fn device(row: &AnyRow) -> Result<Device, SqlError> {
     let off: String = row.try_get("tools_off")?;
     let tools_off = serde_json::from_str(&off).map_err(unusable)?;
     Ok(Device {
@@ -114,7 +115,7 @@ impl DeviceStore for SqlStore {
             let Some(row) = row else {
                 // The device belongs to another client: this one changes nothing.
                 return self.device(&report.device_id).await?.ok_or_else(|| {
-                    StoreError::because(StoreErrorKind::Unavailable, "the device was forgotten")
+                    SqlError::because(StoreErrorKind::Unavailable, "the device was forgotten")
                 });
             };
             let known = device(&row)?;
@@ -318,7 +319,7 @@ impl SqlStore {
     /// Deletes devices that nobody bound, named or configured, beyond [`MAX_STRANGERS`]: those of
     /// the address with the most, not seen for the longest time first. A client that invents devices
     /// removes its own.
-    async fn make_room(&self) -> Result<(), StoreError> {
+    async fn make_room(&self) -> Result<(), SqlError> {
         let writer = self.writer().await?;
         let strangers: i64 =
             sqlx::query_scalar(concat!("SELECT COUNT(*) FROM devices WHERE ", strangers!()))

@@ -2,15 +2,15 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use hearken_ports::store::{
+    HistoryClient, HistoryFilter, HistoryPart, HistoryStore, HistorySummary, HistoryTurn,
+    MOST_DELETED, Side, SoundPlace, StoreError, StoredTurn, TurnSound,
+};
 use sqlx::any::AnyRow;
 use sqlx::{AssertSqlSafe, Row as _};
 
+use super::error::SqlError;
 use super::{SqlStore, StoreTransaction, in_time, text, time, unusable};
-use crate::StoreError;
-use crate::history::{
-    HistoryClient, HistoryFilter, HistoryPart, HistoryStore, HistorySummary, HistoryTurn,
-    MOST_DELETED, Side, SoundPlace, StoredTurn, TurnSound,
-};
 
 /// Statement that reads turns with a condition.
 macro_rules! select {
@@ -23,7 +23,7 @@ macro_rules! select {
     };
 }
 
-fn stored(row: &AnyRow) -> Result<StoredTurn, StoreError> {
+fn stored(row: &AnyRow) -> Result<StoredTurn, SqlError> {
     let sounds = serde_json::from_str(&row.try_get::<String, _>("sounds")?).map_err(unusable)?;
     let turn = HistoryTurn {
         turn_id: row.try_get("turn_id")?,
@@ -38,7 +38,7 @@ fn stored(row: &AnyRow) -> Result<StoredTurn, StoreError> {
     Ok(StoredTurn { number: row.try_get("number")?, turn, sounds })
 }
 
-fn count(number: i64) -> Result<u64, StoreError> {
+fn count(number: i64) -> Result<u64, SqlError> {
     number.try_into().map_err(unusable)
 }
 
@@ -135,7 +135,7 @@ impl HistoryStore for SqlStore {
 }
 
 /// Deletes the oldest turns of a part, at most [`MOST_DELETED`].
-async fn delete(work: &mut StoreTransaction, part: &HistoryPart) -> Result<u64, StoreError> {
+async fn delete(work: &mut StoreTransaction, part: &HistoryPart) -> Result<u64, SqlError> {
     let (condition, word, number) = match part {
         HistoryPart::Turn(turn_id) => ("turn_id = $1", turn_id.as_str(), 0),
         HistoryPart::Client(client) => ("client = $1", client.as_str(), 0),
@@ -163,7 +163,7 @@ async fn delete(work: &mut StoreTransaction, part: &HistoryPart) -> Result<u64, 
 
 impl SqlStore {
     /// Deletes what was said in a session that is to be deleted.
-    pub(super) async fn delete_history_of(&self, client: &str) -> Result<(), StoreError> {
+    pub(super) async fn delete_history_of(&self, client: &str) -> Result<(), SqlError> {
         let sql = "SELECT COUNT(*) FROM history WHERE client = $1";
         let turns: i64 = sqlx::query_scalar(sql).bind(client).fetch_one(self.pool().await?).await?;
         let mut left = turns > 0;
@@ -174,11 +174,7 @@ impl SqlStore {
         Ok(())
     }
 
-    async fn insert_turn(
-        &self,
-        turn: &HistoryTurn,
-        sounds: &[TurnSound],
-    ) -> Result<(), StoreError> {
+    async fn insert_turn(&self, turn: &HistoryTurn, sounds: &[TurnSound]) -> Result<(), SqlError> {
         let size = sounds.iter().map(|sound| sound.packets.len()).sum::<usize>();
         let places: Vec<SoundPlace> = sounds.iter().map(|sound| sound.place).collect();
         let places = serde_json::to_string(&places).map_err(unusable)?;
@@ -215,7 +211,7 @@ impl SqlStore {
         work.commit().await
     }
 
-    async fn delete_sounds(&self, most_bytes: i64) -> Result<u64, StoreError> {
+    async fn delete_sounds(&self, most_bytes: i64) -> Result<u64, SqlError> {
         let mut work = self.begin_overwriting().await?;
         let last: Option<i64> = sqlx::query_scalar(
             "SELECT MAX(number) FROM (SELECT number, SUM(sound_bytes) OVER (ORDER BY number DESC) \
@@ -250,7 +246,7 @@ impl SqlStore {
         oldest.len().try_into().map_err(unusable)
     }
 
-    async fn summary(&self, most_clients: u32) -> Result<HistorySummary, StoreError> {
+    async fn summary(&self, most_clients: u32) -> Result<HistorySummary, SqlError> {
         self.pool().await?;
         let mut work = self.begin_reading().await?;
         let all = sqlx::query(

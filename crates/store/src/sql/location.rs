@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr as _;
 
 use hearken_base::private_files;
+use hearken_ports::store::StoreErrorKind;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;
 
+use super::error::SqlError;
 use super::{Dialect, FILE_NAME, Timeouts};
-use crate::{StoreError, StoreErrorKind};
 
 /// Location of a store.
 pub(super) struct Location {
@@ -23,17 +24,17 @@ pub(super) struct Location {
 }
 
 impl Location {
-    pub(super) fn configured(url: &str, data_dir: &Path) -> Result<Self, StoreError> {
+    pub(super) fn configured(url: &str, data_dir: &Path) -> Result<Self, SqlError> {
         match url {
             "" => Self::file(&data_dir.join(FILE_NAME)),
             url => Self::at(url),
         }
     }
 
-    pub(super) fn file(path: &Path) -> Result<Self, StoreError> {
+    pub(super) fn file(path: &Path) -> Result<Self, SqlError> {
         let text = path.to_str().ok_or_else(|| {
             let why = format!("{} is no UTF-8", path.display());
-            StoreError::because(StoreErrorKind::Address, why)
+            SqlError::because(StoreErrorKind::Address, why)
         })?;
         // Slashes are encoded too: this makes the address opaque, and no part of the path is
         // parsed.
@@ -47,14 +48,14 @@ impl Location {
         Ok(Self { dialect: Dialect::Sqlite, url, file, name })
     }
 
-    pub(super) fn at(url: &str) -> Result<Self, StoreError> {
-        let wrong = |e| StoreError::because(StoreErrorKind::Address, e);
+    pub(super) fn at(url: &str) -> Result<Self, SqlError> {
+        let wrong = |e| SqlError::because(StoreErrorKind::Address, e);
         if url.starts_with("postgres:") || url.starts_with("postgresql:") {
             let name = name_of(&PgConnectOptions::from_str(url).map_err(wrong)?);
             return Ok(Self { dialect: Dialect::Postgres, url: url.to_owned(), file: None, name });
         }
         if !url.starts_with("sqlite:") {
-            return Err(StoreError::new(StoreErrorKind::Address));
+            return Err(SqlError::new(StoreErrorKind::Address));
         }
         let options = SqliteConnectOptions::from_str(url).map_err(wrong)?;
         let in_memory = url.contains(":memory:") || url.contains("mode=memory");

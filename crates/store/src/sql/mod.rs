@@ -10,6 +10,7 @@ mod chat_owners;
 mod codes;
 mod devices;
 mod disk;
+pub(super) mod error;
 mod history;
 mod location;
 pub(super) mod migrations;
@@ -36,7 +37,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use hearken_actors::ports::BoxError;
+use hearken_ports::BoxError;
+use hearken_ports::store::{StoreError, StoreErrorKind};
 use jiff::Timestamp;
 use metrics::{counter, describe_counter};
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
@@ -46,8 +48,8 @@ use sqlx::{
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 
 use self::disk::FileId;
+use self::error::SqlError;
 use self::location::{Location, opening};
-use super::{StoreError, StoreErrorKind};
 
 /// Name of the store's file in the data folder.
 pub const FILE_NAME: &str = "hearken.db";
@@ -201,28 +203,28 @@ impl SqlStore {
     }
 
     /// Returns the pool after the migrations.
-    pub(super) async fn pool(&self) -> Result<&AnyPool, StoreError> {
+    pub(super) async fn pool(&self) -> Result<&AnyPool, SqlError> {
         self.migrated.get_or_try_init(|| self.migrate()).await?;
         Ok(&self.pool)
     }
 
     /// Begins a transaction that writes. On SQLite nobody else writes until it ends, on PostgreSQL
     /// nobody changes a row that it changed.
-    pub(super) async fn begin(&self) -> Result<StoreTransaction, StoreError> {
+    pub(super) async fn begin(&self) -> Result<StoreTransaction, SqlError> {
         self.pool().await?;
         self.begin_writing().await
     }
 
     /// Begins a transaction that writes, and overwrites what it deletes and what it moves: an
     /// insertion moves rows, too.
-    async fn begin_overwriting(&self) -> Result<StoreTransaction, StoreError> {
+    async fn begin_overwriting(&self) -> Result<StoreTransaction, SqlError> {
         let mut work = self.begin().await?;
         work.overwrite(self.dialect).await?;
         Ok(work)
     }
 
     /// Returns the pool and the permit for one writing statement.
-    async fn writer(&self) -> Result<Writer<'_>, StoreError> {
+    async fn writer(&self) -> Result<Writer<'_>, SqlError> {
         Ok(Writer { pool: self.pool().await?, _permit: self.permit().await })
     }
 
@@ -235,7 +237,7 @@ impl SqlStore {
         }
     }
 
-    async fn begin_writing(&self) -> Result<StoreTransaction, StoreError> {
+    async fn begin_writing(&self) -> Result<StoreTransaction, SqlError> {
         let permit = self.permit().await;
         let begin = match self.dialect {
             // A transaction that reads before it writes would fail if another one wrote in between.
@@ -248,8 +250,8 @@ impl SqlStore {
     /// Begins a transaction that writes, reads one value and rolls back. Fails if the file was
     /// deleted or moved: SQLite would go on in a file that nobody finds any more. Fails if its disk
     /// is full.
-    async fn begin_and_read(&self) -> Result<(), StoreError> {
-        let unavailable = |error: BoxError| StoreError::because(StoreErrorKind::Unavailable, error);
+    async fn begin_and_read(&self) -> Result<(), SqlError> {
+        let unavailable = |error: BoxError| SqlError::because(StoreErrorKind::Unavailable, error);
         self.pool().await?;
         if let Some(file) = self.file.clone() {
             let opened = Arc::clone(&self.opened);
@@ -264,7 +266,7 @@ impl SqlStore {
     }
 
     /// Begins a transaction that reads a consistent snapshot, unaffected by concurrent writes.
-    pub(super) async fn begin_reading(&self) -> Result<StoreTransaction, StoreError> {
+    pub(super) async fn begin_reading(&self) -> Result<StoreTransaction, SqlError> {
         let begin = match self.dialect {
             Dialect::Sqlite => "BEGIN",
             Dialect::Postgres => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
@@ -276,7 +278,7 @@ impl SqlStore {
     pub(super) async fn begin_alone(
         &self,
         tables: impl Iterator<Item = &'static str>,
-    ) -> Result<StoreTransaction, StoreError> {
+    ) -> Result<StoreTransaction, SqlError> {
         let mut work = self.begin().await?;
         if self.dialect == Dialect::Postgres {
             let tables: Vec<&str> = tables.collect();
@@ -287,7 +289,7 @@ impl SqlStore {
     }
 
     /// Continues the numbers of the audit after the highest one. SQLite does this by itself.
-    pub(super) async fn count_on(&self, work: &mut StoreTransaction) -> Result<(), StoreError> {
+    pub(super) async fn count_on(&self, work: &mut StoreTransaction) -> Result<(), SqlError> {
         if self.dialect == Dialect::Postgres {
             sqlx::query(
                 "SELECT setval(pg_get_serial_sequence('audit', 'number'), \
@@ -312,20 +314,20 @@ impl SqlStore {
 }
 
 impl StoreTransaction {
-    pub(super) async fn commit(self) -> Result<(), StoreError> {
+    pub(super) async fn commit(self) -> Result<(), SqlError> {
         Ok(self.transaction.commit().await?)
     }
 
     /// Lets a SQLite file overwrite what this transaction deletes. This needs room on the disk, so
     /// that other deletions, which make room, do without it.
-    async fn overwrite(&mut self, dialect: Dialect) -> Result<(), StoreError> {
+    async fn overwrite(&mut self, dialect: Dialect) -> Result<(), SqlError> {
         if dialect == Dialect::Sqlite {
             sqlx::raw_sql("PRAGMA secure_delete = ON").execute(&mut *self.transaction).await?;
         }
         Ok(())
     }
 
-    async fn rollback(self) -> Result<(), StoreError> {
+    async fn rollback(self) -> Result<(), SqlError> {
         Ok(self.transaction.rollback().await?)
     }
 }
@@ -363,25 +365,26 @@ async fn has_no_transaction(connection: &mut AnyConnection) -> sqlx::Result<bool
 
 /// Ends a call after [`DEADLINE`], with an error; also where the driver panics, which it does at
 /// answers that are cut off.
-async fn in_time<T>(call: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+async fn in_time<T>(call: impl Future<Output = Result<T, SqlError>>) -> Result<T, StoreError> {
     let done = match tokio::time::timeout(DEADLINE, AssertUnwindSafe(call).catch_unwind()).await {
         Ok(Ok(result)) => result,
         Ok(Err(_)) => {
             let why = "the driver panicked at an answer of the server";
-            Err(StoreError::because(StoreErrorKind::Unavailable, why))
+            Err(SqlError::because(StoreErrorKind::Unavailable, why))
         }
-        Err(late) => Err(StoreError::because(StoreErrorKind::Unavailable, late)),
+        Err(late) => Err(SqlError::because(StoreErrorKind::Unavailable, late)),
     };
-    done.inspect_err(|error| {
+    done.map_err(|error| {
         if error.kind == StoreErrorKind::Unavailable && !error.is_taken() {
             counter!(FAILURES).increment(1);
         }
+        error.into()
     })
 }
 
 /// Ends a call after [`DEADLINE`], with an error for the ports of the actors crate.
 async fn in_time_for_ports<T>(
-    call: impl Future<Output = Result<T, StoreError>>,
+    call: impl Future<Output = Result<T, SqlError>>,
 ) -> Result<T, BoxError> {
     Ok(in_time(call).await?)
 }
@@ -391,11 +394,11 @@ pub(super) fn text(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }
 
-fn time(milliseconds: i64) -> Result<Timestamp, StoreError> {
+fn time(milliseconds: i64) -> Result<Timestamp, SqlError> {
     Timestamp::from_millisecond(milliseconds).map_err(unusable)
 }
 
 /// Builds the error for a value that cannot be read.
-fn unusable(error: impl Into<BoxError>) -> StoreError {
-    StoreError::because(StoreErrorKind::Unusable, error)
+fn unusable(error: impl Into<BoxError>) -> SqlError {
+    SqlError::because(StoreErrorKind::Unusable, error)
 }

@@ -1,14 +1,15 @@
 //! SQL of museum clients' sessions. Not for the content of conversations.
 
 use async_trait::async_trait;
+use hearken_ports::store::{MuseumSession, MuseumStore, StoreError};
 use hearken_proto::ids::SessionId;
 use jiff::Timestamp;
 use serde_json::Value;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
+use super::error::SqlError;
 use super::{SqlStore, in_time, text, time, unusable};
-use crate::{MuseumSession, MuseumStore, StoreError};
 
 /// Names of all columns of a session.
 macro_rules! columns {
@@ -17,7 +18,7 @@ macro_rules! columns {
     };
 }
 
-fn session(row: &AnyRow) -> Result<MuseumSession, StoreError> {
+fn session(row: &AnyRow) -> Result<MuseumSession, SqlError> {
     let json = |column| row.try_get::<String, _>(column);
     Ok(MuseumSession {
         id: SessionId::new(row.try_get::<String, _>("session_id")?),
@@ -31,7 +32,7 @@ fn session(row: &AnyRow) -> Result<MuseumSession, StoreError> {
     })
 }
 
-fn json(values: &[Value]) -> Result<String, StoreError> {
+fn json(values: &[Value]) -> Result<String, SqlError> {
     serde_json::to_string(values).map_err(unusable)
 }
 

@@ -1,17 +1,17 @@
 //! SQL of events that are to be published: stored with the change that they tell of, read in their
 //! order, removed once they are published. Not for publishing.
 
-use hearken_actors::ports::PendingEvent;
+use hearken_ports::PendingEvent;
 use hearken_proto::chat::Event;
 use hearken_proto::ids::SessionId;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
+use super::error::SqlError;
 use super::{SqlStore, StoreTransaction, text, unusable};
-use crate::StoreError;
 
 /// Stores an event as part of a change.
-pub(super) async fn add(work: &mut StoreTransaction, event: &Event) -> Result<(), StoreError> {
+pub(super) async fn add(work: &mut StoreTransaction, event: &Event) -> Result<(), SqlError> {
     sqlx::query("INSERT INTO chat_pending_events (session_id, event) VALUES ($1, $2)")
         .bind(text(event.session_id.as_str()))
         .bind(text(&serde_json::to_string(event).map_err(unusable)?))
@@ -25,7 +25,7 @@ impl SqlStore {
         &self,
         session: Option<&SessionId>,
         limit: u32,
-    ) -> Result<Vec<PendingEvent>, StoreError> {
+    ) -> Result<Vec<PendingEvent>, SqlError> {
         let query = match session {
             Some(session) => sqlx::query(
                 "SELECT number, event FROM chat_pending_events WHERE session_id = $2 \
@@ -42,7 +42,7 @@ impl SqlStore {
         Ok(rows.iter().filter_map(pending).collect())
     }
 
-    pub(super) async fn remove_chat_events(&self, numbers: &[i64]) -> Result<(), StoreError> {
+    pub(super) async fn remove_chat_events(&self, numbers: &[i64]) -> Result<(), SqlError> {
         if numbers.is_empty() {
             return Ok(());
         }
@@ -59,7 +59,7 @@ impl SqlStore {
 
 /// Reads a row. One that is damaged must not keep the others from being published.
 fn pending(row: &AnyRow) -> Option<PendingEvent> {
-    let read = || -> Result<PendingEvent, StoreError> {
+    let read = || -> Result<PendingEvent, SqlError> {
         let event: String = row.try_get("event")?;
         let event = serde_json::from_str(&event).map_err(unusable)?;
         Ok(PendingEvent { number: row.try_get("number")?, event })

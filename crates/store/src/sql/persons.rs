@@ -6,16 +6,16 @@
 //! its backups keep them for as long as it was told to.
 
 use async_trait::async_trait;
-use hearken_actors::ports::persons::{MOST_EXCHANGES, MOST_FACTS, MOST_PERSONS, MOST_VOICES};
-use hearken_actors::ports::{
+use hearken_base::wall_clock;
+use hearken_ports::persons::{MOST_EXCHANGES, MOST_FACTS, MOST_PERSONS, MOST_VOICES};
+use hearken_ports::{
     BoxError, Exchange, Person, PersonId, PersonMemory, PersonOutcome, PersonStore,
 };
-use hearken_actors::wall_clock;
 use serde::{Deserialize, Serialize};
 use sqlx::Row as _;
 
+use super::error::SqlError;
 use super::{Dialect, SqlStore, StoreTransaction, in_time_for_ports, text, unusable};
-use crate::StoreError;
 
 /// Memory as stored.
 #[derive(Serialize, Deserialize)]
@@ -40,7 +40,7 @@ pub(crate) fn voice(bytes: &[u8]) -> Option<Vec<f32>> {
 }
 
 /// Returns the kind of a memory, the most that are stored of it, and the memory as stored.
-fn stored(memory: &PersonMemory) -> Result<(&'static str, i64, String), StoreError> {
+fn stored(memory: &PersonMemory) -> Result<(&'static str, i64, String), SqlError> {
     let (kind, most, stored) = match memory {
         PersonMemory::Fact(fact) => ("fact", MOST_FACTS, Stored::Fact(fact.clone())),
         PersonMemory::Exchange(Exchange { said, answered }) => {
@@ -172,7 +172,7 @@ impl PersonStore for SqlStore {
 }
 
 impl SqlStore {
-    async fn all_persons(&self) -> Result<Vec<Person>, StoreError> {
+    async fn all_persons(&self) -> Result<Vec<Person>, SqlError> {
         self.pool().await?;
         let mut work = self.begin_reading().await?;
         let sql = "SELECT person_id, name, role_id FROM persons ORDER BY number";
@@ -209,7 +209,7 @@ impl SqlStore {
         Ok(all)
     }
 
-    async fn insert_person(&self, person: &Person) -> Result<PersonOutcome, StoreError> {
+    async fn insert_person(&self, person: &Person) -> Result<PersonOutcome, SqlError> {
         let (id, name) = (text(&person.id.0), text(&person.name));
         let mut work = self.begin_with_persons().await?;
         let known = sqlx::query(
@@ -253,7 +253,7 @@ impl SqlStore {
 
     /// Begins a transaction that overwrites what it deletes. Nobody else adds or renames a person
     /// until it ends.
-    async fn begin_with_persons(&self) -> Result<StoreTransaction, StoreError> {
+    async fn begin_with_persons(&self) -> Result<StoreTransaction, SqlError> {
         let mut work = self.begin_alone(["persons"].into_iter()).await?;
         work.overwrite(self.dialect()).await?;
         Ok(work)
@@ -261,7 +261,7 @@ impl SqlStore {
 
     /// Begins a transaction that overwrites what it deletes, and keeps others from changing or
     /// deleting a person until it ends. Returns none if there is no such person.
-    async fn begin_with_person(&self, id: &str) -> Result<Option<StoreTransaction>, StoreError> {
+    async fn begin_with_person(&self, id: &str) -> Result<Option<StoreTransaction>, SqlError> {
         let mut work = self.begin_overwriting().await?;
         let sql = match self.dialect() {
             Dialect::Sqlite => "SELECT name FROM persons WHERE person_id = $1",
@@ -284,7 +284,7 @@ impl SqlStore {
             let writer = self.writer().await?;
             let emptied =
                 sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").fetch_one(writer.pool).await?;
-            Ok::<_, StoreError>(emptied.try_get::<i64, _>("busy")? != 0)
+            Ok::<_, SqlError>(emptied.try_get::<i64, _>("busy")? != 0)
         };
         match busy.await {
             Ok(false) => {}
@@ -299,7 +299,7 @@ async fn insert_voice(
     work: &mut StoreTransaction,
     id: &str,
     voice: &[f32],
-) -> Result<(), StoreError> {
+) -> Result<(), SqlError> {
     let bytes: Vec<u8> = voice.iter().flat_map(|number| number.to_le_bytes()).collect();
     sqlx::query("INSERT INTO person_voices (person_id, voice) VALUES ($1, $2)")
         .bind(id)
@@ -322,7 +322,7 @@ async fn insert_memory(
     work: &mut StoreTransaction,
     id: &str,
     memory: &PersonMemory,
-) -> Result<(), StoreError> {
+) -> Result<(), SqlError> {
     let (kind, most, json) = stored(memory)?;
     sqlx::query("INSERT INTO person_memories (person_id, kind, memory) VALUES ($1, $2, $3)")
         .bind(id)

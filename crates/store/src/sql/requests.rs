@@ -1,14 +1,14 @@
 //! SQL of requests with an idempotency key: recorded when they begin to call tools, answered with
 //! their turn, copied with a snapshot. Not for their content.
 
-use hearken_actors::ports::{KeptTurn, KnownRequest, RequestKey, StoreOutcome};
+use hearken_ports::{KeptTurn, KnownRequest, RequestKey, StoreOutcome};
 use hearken_proto::ids::SessionId;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
 use super::chat::why_not;
+use super::error::SqlError;
 use super::{SqlStore, StoreTransaction, text};
-use crate::StoreError;
 
 /// Most stored requests of a session. Beyond, the oldest are deleted.
 const MAX_KNOWN: i64 = 256;
@@ -16,7 +16,7 @@ const MAX_KNOWN: i64 = 256;
 const FORGOTTEN_AT_ONCE: i64 = 16;
 
 impl SqlStore {
-    pub(super) async fn last_chat_fence(&self) -> Result<i64, StoreError> {
+    pub(super) async fn last_chat_fence(&self) -> Result<i64, SqlError> {
         let last = sqlx::query("SELECT COALESCE(MAX(fence), 0) AS fence FROM chat_sessions");
         Ok(last.fetch_one(self.pool().await?).await?.try_get("fence")?)
     }
@@ -25,7 +25,7 @@ impl SqlStore {
         &self,
         id: &SessionId,
         key: &str,
-    ) -> Result<Option<KnownRequest>, StoreError> {
+    ) -> Result<Option<KnownRequest>, SqlError> {
         let row = sqlx::query(
             "SELECT request_hash, answer FROM chat_turns \
              WHERE session_id = $1 AND request_key = $2",
@@ -47,7 +47,7 @@ impl SqlStore {
         id: &SessionId,
         key: &RequestKey,
         fence: i64,
-    ) -> Result<StoreOutcome, StoreError> {
+    ) -> Result<StoreOutcome, SqlError> {
         let id = text(id.as_str());
         let mut work = self.begin().await?;
         let taken = sqlx::query(
@@ -76,7 +76,7 @@ impl SqlStore {
         id: &SessionId,
         key: &str,
         fence: i64,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), SqlError> {
         sqlx::query(
             "DELETE FROM chat_turns \
              WHERE session_id = $1 AND request_key = $2 AND fence = $3 AND answer = ''",
@@ -92,10 +92,7 @@ impl SqlStore {
 
 /// Stores the answer to the request of a turn, if it has a key. Returns false if the key is stored
 /// already, unless the request was begun under the same lock.
-pub(super) async fn answer(
-    work: &mut StoreTransaction,
-    turn: &KeptTurn,
-) -> Result<bool, StoreError> {
+pub(super) async fn answer(work: &mut StoreTransaction, turn: &KeptTurn) -> Result<bool, SqlError> {
     let Some(key) = &turn.key else { return Ok(true) };
     note(work, &text(turn.session_id.as_str()), key, &turn.answer, turn.fence).await
 }
@@ -106,7 +103,7 @@ async fn note(
     key: &RequestKey,
     answer: &str,
     fence: i64,
-) -> Result<bool, StoreError> {
+) -> Result<bool, SqlError> {
     let noted = sqlx::query(
         "INSERT INTO chat_turns (session_id, request_key, answer, request_hash, fence) \
          VALUES ($1, $2, $3, $4, $5) ON CONFLICT (session_id, request_key) DO UPDATE \
@@ -142,7 +139,7 @@ pub(super) async fn copy_to_snapshot(
     work: &mut StoreTransaction,
     id: &str,
     snapshot_id: &str,
-) -> Result<(), StoreError> {
+) -> Result<(), SqlError> {
     sqlx::query(
         "INSERT INTO chat_snapshot_turns (snapshot_id, request_key, answer, request_hash, fence) \
          SELECT $1, request_key, answer, request_hash, fence FROM chat_turns WHERE session_id = $2",
@@ -159,7 +156,7 @@ pub(super) async fn copy_from_snapshot(
     work: &mut StoreTransaction,
     id: &str,
     snapshot_id: &str,
-) -> Result<(), StoreError> {
+) -> Result<(), SqlError> {
     sqlx::query("DELETE FROM chat_turns WHERE session_id = $1")
         .bind(id)
         .execute(&mut **work)

@@ -1,19 +1,20 @@
 //! SQL of revoked tokens of devices: which of them are no longer valid. Not for the tokens themselves.
 
 use hearken_base::Secret;
+use hearken_ports::store::{MAX_REVOCATIONS, TokenHolder};
 use hearken_proto::ids::DeviceId;
 use jiff::Timestamp;
 use sqlx::Row as _;
 
+use super::error::SqlError;
 use super::{SqlStore, StoreTransaction, text, time};
-use crate::{MAX_REVOCATIONS, StoreError, TokenHolder};
 
 /// Revokes all tokens of a device that were made until now.
 pub(super) async fn revoke(
     work: &mut StoreTransaction,
     device_id: &str,
     now: Timestamp,
-) -> Result<(), StoreError> {
+) -> Result<(), SqlError> {
     sqlx::query(
         "INSERT INTO revocations (device_id, until_ms) VALUES ($1, $2) \
          ON CONFLICT (device_id) DO UPDATE SET until_ms = excluded.until_ms",
@@ -33,7 +34,7 @@ pub(super) async fn revoke(
 }
 
 impl SqlStore {
-    pub(super) async fn holder_of_tokens(&self, id: &DeviceId) -> Result<TokenHolder, StoreError> {
+    pub(super) async fn holder_of_tokens(&self, id: &DeviceId) -> Result<TokenHolder, SqlError> {
         let row = sqlx::query(
             "SELECT (SELECT client_id FROM devices WHERE device_id = $1) AS client_id, \
              (SELECT until_ms FROM revocations WHERE device_id = $1) AS until_ms",

@@ -1,16 +1,18 @@
 //! SQL of roles. Not for what they do.
 
 use async_trait::async_trait;
-use hearken_actors::role::RoleSettings;
+use hearken_ports::role::RoleSettings;
+use hearken_ports::store::{
+    Device, MAX_ROLE_VERSIONS, MAX_ROLES, Role, RoleOutcome, RoleStore, StoreError,
+};
 use hearken_proto::ids::DeviceId;
 use jiff::Timestamp;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
 use super::devices::columns;
+use super::error::SqlError;
 use super::{SqlStore, StoreTransaction, in_time, text, time, unusable};
-use crate::roles::{MAX_ROLE_VERSIONS, MAX_ROLES, Role, RoleOutcome, RoleStore};
-use crate::{Device, StoreError};
 
 /// Names of all columns of a role, and of a version of one.
 macro_rules! role_columns {
@@ -19,7 +21,7 @@ macro_rules! role_columns {
     };
 }
 
-fn role(row: &AnyRow) -> Result<Role, StoreError> {
+fn role(row: &AnyRow) -> Result<Role, SqlError> {
     Ok(Role {
         role_id: row.try_get("role_id")?,
         name: row.try_get("name")?,
@@ -30,7 +32,7 @@ fn role(row: &AnyRow) -> Result<Role, StoreError> {
 }
 
 /// Returns settings as they are stored. JSON writes a NUL as an escape, which every database stores.
-fn stored(settings: &RoleSettings) -> Result<String, StoreError> {
+fn stored(settings: &RoleSettings) -> Result<String, SqlError> {
     serde_json::to_string(settings).map_err(unusable)
 }
 
@@ -144,21 +146,21 @@ async fn is_taken(
     work: &mut StoreTransaction,
     role_id: &str,
     name: &str,
-) -> Result<bool, StoreError> {
+) -> Result<bool, SqlError> {
     let sql = "SELECT COUNT(*) FROM roles WHERE name = $2 AND role_id <> $1";
     let others: i64 =
         sqlx::query_scalar(sql).bind(text(role_id)).bind(text(name)).fetch_one(&mut **work).await?;
     Ok(others > 0)
 }
 
-async fn insert(work: &mut StoreTransaction, role: &Role) -> Result<(), StoreError> {
+async fn insert(work: &mut StoreTransaction, role: &Role) -> Result<(), SqlError> {
     let sql = "INSERT INTO roles (role_id, name, version, settings, updated_ms) \
                VALUES ($1, $2, $3, $4, $5)";
     write(work, sql, role).await?;
     keep_version(work, role).await
 }
 
-async fn update(work: &mut StoreTransaction, role: &Role) -> Result<(), StoreError> {
+async fn update(work: &mut StoreTransaction, role: &Role) -> Result<(), SqlError> {
     let sql = "UPDATE roles SET name = $2, version = $3, settings = $4, updated_ms = $5 \
                WHERE role_id = $1";
     write(work, sql, role).await?;
@@ -171,7 +173,7 @@ async fn update(work: &mut StoreTransaction, role: &Role) -> Result<(), StoreErr
     Ok(())
 }
 
-async fn keep_version(work: &mut StoreTransaction, role: &Role) -> Result<(), StoreError> {
+async fn keep_version(work: &mut StoreTransaction, role: &Role) -> Result<(), SqlError> {
     let sql = "INSERT INTO role_versions (role_id, name, version, settings, updated_ms) \
                VALUES ($1, $2, $3, $4, $5)";
     write(work, sql, role).await
@@ -182,7 +184,7 @@ async fn write(
     work: &mut StoreTransaction,
     sql: &'static str,
     role: &Role,
-) -> Result<(), StoreError> {
+) -> Result<(), SqlError> {
     sqlx::query(sql)
         .bind(text(&role.role_id))
         .bind(text(&role.name))

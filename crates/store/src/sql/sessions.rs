@@ -3,12 +3,12 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
-use hearken_actors::ports::{BoxError, KeptSession, SessionStore, StoreOutcome};
+use hearken_ports::sessions::MAX_TEXT_SESSIONS;
+use hearken_ports::{BoxError, KeptSession, SessionStore, StoreOutcome};
 use hearken_proto::ids::SessionId;
 use sqlx::Row as _;
 
 use super::{SqlStore, in_time, text};
-use crate::MAX_TEXT_SESSIONS;
 
 /// Most sessions that are deleted at once, to keep other calls from waiting.
 const AT_ONCE: i64 = 1_000;

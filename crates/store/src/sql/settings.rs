@@ -1,12 +1,13 @@
 //! The SQL of run-time settings and of the audit. Not for what a setting means.
 
 use async_trait::async_trait;
+use hearken_ports::store::{AuditEntry, MAX_AUDIT_ENTRIES, SettingsStore, StoreError};
 use serde_json::Value;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
+use super::error::SqlError;
 use super::{SqlStore, StoreTransaction, in_time, text, time, unusable};
-use crate::{AuditEntry, MAX_AUDIT_ENTRIES, SettingsStore, StoreError};
 
 #[async_trait]
 impl SettingsStore for SqlStore {
@@ -94,7 +95,7 @@ impl SettingsStore for SqlStore {
     }
 }
 
-async fn note(work: &mut StoreTransaction, entry: &AuditEntry) -> Result<(), StoreError> {
+async fn note(work: &mut StoreTransaction, entry: &AuditEntry) -> Result<(), SqlError> {
     let number: i64 = sqlx::query_scalar(
         "INSERT INTO audit (at_ms, who, what, details) VALUES ($1, $2, $3, $4) RETURNING number",
     )

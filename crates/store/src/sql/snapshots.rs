@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
+use super::error::SqlError;
 use super::{SqlStore, pending_events, requests, text, time};
-use crate::StoreError;
 
 /// Names of all columns of a snapshot.
 macro_rules! columns {
@@ -17,7 +17,7 @@ macro_rules! columns {
     };
 }
 
-fn snapshot(row: &AnyRow) -> Result<Snapshot, StoreError> {
+fn snapshot(row: &AnyRow) -> Result<Snapshot, SqlError> {
     Ok(Snapshot {
         id: row.try_get("snapshot_id")?,
         session_id: SessionId::new(row.try_get::<String, _>("session_id")?),
@@ -33,7 +33,7 @@ impl SqlStore {
         &self,
         new: &Snapshot,
         fence: i64,
-    ) -> Result<Option<Snapshot>, StoreError> {
+    ) -> Result<Option<Snapshot>, SqlError> {
         let (id, snapshot_id) = (text(new.session_id.as_str()), text(&new.id));
         let mut work = self.begin().await?;
         // From here on no turn can be stored in between.
@@ -79,7 +79,7 @@ impl SqlStore {
         snapshot(&row).map(Some)
     }
 
-    pub(super) async fn chat_snapshots(&self, id: &SessionId) -> Result<Vec<Snapshot>, StoreError> {
+    pub(super) async fn chat_snapshots(&self, id: &SessionId) -> Result<Vec<Snapshot>, SqlError> {
         let rows = sqlx::query(concat!(
             "SELECT ",
             columns!(),
@@ -98,7 +98,7 @@ impl SqlStore {
         fence: i64,
         at: Timestamp,
         event: Option<&Event>,
-    ) -> Result<Option<Snapshot>, StoreError> {
+    ) -> Result<Option<Snapshot>, SqlError> {
         let (id, snapshot_id) = (text(id.as_str()), text(snapshot_id));
         let mut work = self.begin().await?;
         let taken = sqlx::query(

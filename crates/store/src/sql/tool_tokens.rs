@@ -2,15 +2,16 @@
 //! stored.
 
 use async_trait::async_trait;
+use hearken_ports::store::{MAX_TOOL_TOKENS, StoreError, ToolToken, ToolTokenStore};
 use jiff::Timestamp;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
+use super::error::SqlError;
 use super::{SqlStore, in_time, text, time};
-use crate::{MAX_TOOL_TOKENS, StoreError, ToolToken, ToolTokenStore};
 
-fn token(row: &AnyRow) -> Result<ToolToken, StoreError> {
-    let at = |name: &str| -> Result<Option<Timestamp>, StoreError> {
+fn token(row: &AnyRow) -> Result<ToolToken, SqlError> {
+    let at = |name: &str| -> Result<Option<Timestamp>, SqlError> {
         row.try_get::<Option<i64>, _>(name)?.map(time).transpose()
     };
     Ok(ToolToken {

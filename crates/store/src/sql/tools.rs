@@ -2,12 +2,12 @@
 
 use async_trait::async_trait;
 use hearken_base::Secret;
+use hearken_ports::store::{Device, KeptPin, KeptServer, StoreError, ToolStore};
 use hearken_proto::ids::DeviceId;
 use sqlx::Row as _;
 
 use super::devices::{columns, device};
 use super::{SqlStore, in_time, text, unusable};
-use crate::{Device, KeptPin, KeptServer, StoreError, ToolStore};
 
 #[async_trait]
 impl ToolStore for SqlStore {

@@ -2,14 +2,15 @@
 //! for the migrations themselves.
 
 use futures_util::future::BoxFuture;
+use hearken_ports::store::{StoreError, StoreErrorKind};
 use sqlx::migrate::MigrateError;
 use sqlx::{AnyConnection, AssertSqlSafe, ConnectOptions as _, Connection as _};
 
 use super::disk::{self, FileId};
+use super::error::SqlError;
 use super::location::make_private;
 use super::migrations::{self, SCHEMA};
 use super::{ACQUIRE, Dialect, SqlStore, in_time};
-use crate::{StoreError, StoreErrorKind};
 
 /// Advisory lock of PostgreSQL for migrations. Any number that only this program uses.
 const MAKING_TABLES: i64 = 0x0068_6561_726b_656e;
@@ -28,6 +29,10 @@ impl SqlStore {
             return Ok(None);
         }
         self.try_to_connect().await?;
+        Ok(self.newest_migration().await?)
+    }
+
+    async fn newest_migration(&self) -> Result<Option<i64>, SqlError> {
         Ok(version_of(&mut *self.pool.acquire().await?, self.dialect).await?)
     }
 
@@ -37,7 +42,7 @@ impl SqlStore {
     /// # Errors
     /// The store fails, is of a later version, or cannot be upgraded.
     pub async fn upgrade(&self) -> Result<Option<i64>, StoreError> {
-        let version = in_time(self.version()).await?;
+        let version = in_time(async { Ok(self.version().await?) }).await?;
         if version.is_some_and(|version| version != SCHEMA) {
             self.pool().await?;
         }
@@ -53,7 +58,7 @@ impl SqlStore {
         Ok(SCHEMA)
     }
 
-    pub(super) fn migrate(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+    pub(super) fn migrate(&self) -> BoxFuture<'_, Result<(), SqlError>> {
         Box::pin(async {
             let file = self.make_file().await?;
             self.make_tables().await?;
@@ -65,7 +70,7 @@ impl SqlStore {
     }
 
     /// Creates the file if the store is one and it is missing. Returns its identity.
-    async fn make_file(&self) -> Result<Option<FileId>, StoreError> {
+    async fn make_file(&self) -> Result<Option<FileId>, SqlError> {
         let Some(file) = self.file.clone() else { return Ok(None) };
         let make = move || make_private(&file).and_then(|()| FileId::of(&file));
         let made = tokio::task::spawn_blocking(make).await.map_err(|e| self.unreachable(&e))?;
@@ -73,7 +78,7 @@ impl SqlStore {
     }
 
     /// Runs the missing migrations, all or none. Servers that start at once wait for each other.
-    async fn make_tables(&self) -> Result<(), StoreError> {
+    async fn make_tables(&self) -> Result<(), SqlError> {
         self.try_to_connect().await?;
         let mut work = self.begin_writing().await?;
         if self.dialect == Dialect::Postgres {
@@ -94,7 +99,7 @@ impl SqlStore {
 
     /// Connects once outside the pool. The pool would retry until its deadline and then not report
     /// the reason.
-    async fn try_to_connect(&self) -> Result<(), StoreError> {
+    async fn try_to_connect(&self) -> Result<(), SqlError> {
         if self.dialect == Dialect::Sqlite && self.file.is_none() {
             return Ok(());
         }
@@ -117,18 +122,18 @@ impl SqlStore {
     }
 
     /// Builds the error of a store that cannot be reached.
-    fn unreachable(&self, why: &dyn std::fmt::Display) -> StoreError {
+    fn unreachable(&self, why: &dyn std::fmt::Display) -> SqlError {
         // A full disk has many errors of SQLite, and most do not say so.
         let disk = self.file.as_deref().filter(|file| file.exists()).map(disk::check);
         let why = match disk {
             Some(Err(disk)) => format!("{disk} ({why})"),
             _ => format!("{}: {why}", self.name),
         };
-        StoreError::because(StoreErrorKind::Unavailable, why)
+        SqlError::because(StoreErrorKind::Unavailable, why)
     }
 
     /// Builds the error of a store whose tables were not created or upgraded.
-    fn not_upgraded(&self, before: Option<i64>, error: MigrateError) -> StoreError {
+    fn not_upgraded(&self, before: Option<i64>, error: MigrateError) -> SqlError {
         let (why, may_pass) = match error {
             MigrateError::ExecuteMigration(error, number) => {
                 (format!("migration {number} failed: {error}"), may_pass(&error))
@@ -148,17 +153,17 @@ impl SqlStore {
             "{name}: {why} ({from}, to be version {SCHEMA}): remove the cause, and start again or \
              run `hearken store migrate`"
         );
-        StoreError::because(StoreErrorKind::Upgrade, why)
+        SqlError::because(StoreErrorKind::Upgrade, why)
     }
 
     /// Builds the error of a store of a later version.
-    pub(crate) fn is_later(&self, later: i64) -> StoreError {
+    pub(crate) fn is_later(&self, later: i64) -> SqlError {
         let name = &self.name;
         let why = format!(
             "{name} has version {later}, this program knows versions up to {SCHEMA}: use the \
              program that upgraded it, or restore a backup of before the upgrade into an empty store"
         );
-        StoreError::because(StoreErrorKind::Later, why)
+        SqlError::because(StoreErrorKind::Later, why)
     }
 }
 

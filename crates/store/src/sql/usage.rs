@@ -1,15 +1,15 @@
 //! SQL of what was used on each day. Not for limits.
 
 use async_trait::async_trait;
-use hearken_actors::usage::{UsageKey, Used};
+use hearken_ports::store::{StoreError, UsageGroup, UsageStore};
+use hearken_ports::usage::{UsageKey, Used};
 use hearken_proto::ids::DeviceId;
 use jiff::civil::Date;
 use sqlx::any::AnyRow;
 use sqlx::{AssertSqlSafe, Row as _};
 
+use super::error::SqlError;
 use super::{SqlStore, StoreTransaction, in_time, text, unusable};
-use crate::StoreError;
-use crate::usage::{UsageGroup, UsageStore};
 
 /// Names of the sums.
 const SUMS: [&str; 8] = [
@@ -44,8 +44,8 @@ fn values(used: &Used) -> [u64; 8] {
     ]
 }
 
-fn used(row: &AnyRow) -> Result<Used, StoreError> {
-    let sum = |name: &str| -> Result<u64, StoreError> {
+fn used(row: &AnyRow) -> Result<Used, SqlError> {
+    let sum = |name: &str| -> Result<u64, SqlError> {
         row.try_get::<i64, _>(name)?.try_into().map_err(unusable)
     };
     Ok(Used {
@@ -60,7 +60,7 @@ fn used(row: &AnyRow) -> Result<Used, StoreError> {
     })
 }
 
-fn key(row: &AnyRow) -> Result<UsageKey, StoreError> {
+fn key(row: &AnyRow) -> Result<UsageKey, SqlError> {
     Ok(UsageKey {
         day: row.try_get::<String, _>("day")?.parse().map_err(unusable)?,
         kind: row.try_get("kind")?,
@@ -161,7 +161,7 @@ impl UsageStore for SqlStore {
     }
 }
 
-async fn add(work: &mut StoreTransaction, key: &UsageKey, used: &Used) -> Result<(), StoreError> {
+async fn add(work: &mut StoreTransaction, key: &UsageKey, used: &Used) -> Result<(), SqlError> {
     let sql = format!(
         "INSERT INTO daily_usage (day, kind, client, role_id, {}) \
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) {}",

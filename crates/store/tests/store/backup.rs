@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use hearken_actors::ports::{
+use hearken_base::Secret;
+use hearken_ports::store::{
+    ClientRule, CodeRequest, DeviceReport, DeviceStore, HistoryStore as _, KeptServer, MuseumStore,
+    RoleStore as _, SettingsStore as _, ToolStore as _, ToolTokenStore as _, UsageStore as _,
+};
+use hearken_ports::{
     ChatStore, KeptSession, KeptTurn, PersonStore as _, SessionStore as _, StoreOutcome,
 };
-use hearken_base::Secret;
 use hearken_proto::chat::{ChatStatus, Role, Snapshot};
 use hearken_proto::ids::{DeviceId, SessionId};
-use hearken_store::{
-    BackupError, ClientRule, CodeRequest, DeviceReport, DeviceStore, HistoryStore as _, KeptServer,
-    MuseumStore, RoleStore as _, SettingsStore as _, SqlStore, ToolStore as _, ToolTokenStore as _,
-    UsageStore as _,
-};
+use hearken_store::{BackupError, SqlStore};
 use hearken_test_support::chat_rows::{at, key, message, session, turn};
 use hearken_test_support::places::{Place, on};
 use proptest::prelude::*;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
-use hearken_actors::ports::{ChatStore, KeptTurn, SessionFilter, StoreOutcome};
+use hearken_ports::{ChatStore, KeptTurn, SessionFilter, StoreOutcome};
 use hearken_proto::chat::{ChatStatus, Event, Snapshot};
 use hearken_store::SqlStore;
 use hearken_test_support::chat_rows::{at, id, key, session, turn};

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use hearken_actors::ports::{ChatStore, KeptTurn, SessionFilter, StoreOutcome};
+use hearken_ports::store::DeviceStore as _;
+use hearken_ports::{ChatStore, KeptTurn, SessionFilter, StoreOutcome};
 use hearken_proto::chat::{
     ChatSession, ChatStatus, FunctionCall, Message, Role, Snapshot, ToolCall,
 };
-use hearken_store::{DeviceStore as _, SqlStore};
+use hearken_store::SqlStore;
 use hearken_test_support::chat_rows::{at, id, key, message, session, turn};
 use hearken_test_support::places::Place;
 use proptest::prelude::*;

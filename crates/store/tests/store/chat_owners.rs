@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hearken_actors::ports::{ChatStore, KeptTurn, SessionFilter, StorageUsage};
+use hearken_ports::{ChatStore, KeptTurn, SessionFilter, StorageUsage};
 use hearken_proto::chat::{ChatSession, ChatStatus, Snapshot};
 use hearken_test_support::chat_rows::{at, id, key, session, turn};
 use hearken_test_support::places::Place;

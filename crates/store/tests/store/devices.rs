@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hearken_base::Secret;
-use hearken_proto::ids::DeviceId;
-use hearken_store::{
+use hearken_ports::store::{
     Activation, ClientRule, CodeRequest, DeviceReport, DeviceStore, MAX_CODES,
-    MAX_CODES_PER_ADDRESS, MAX_REVOCATIONS, MAX_STRANGERS, SqlStore, StoreError, StoreErrorKind,
+    MAX_CODES_PER_ADDRESS, MAX_REVOCATIONS, MAX_STRANGERS, StoreError, StoreErrorKind,
 };
+use hearken_proto::ids::DeviceId;
+use hearken_store::SqlStore;
 use hearken_test_support::chat_rows::at;
 use hearken_test_support::places::Place;
 use jiff::{SignedDuration, Timestamp};

@@ -5,15 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hearken_actors::gateway::Sessions;
-use hearken_actors::ports::{
+use hearken_base::Secret;
+use hearken_ports::store::{
+    DeviceStore as _, MuseumStore, SettingsStore as _, StoreErrorKind, ToolStore as _,
+};
+use hearken_ports::{
     ChatStore, KeptTurn, KnownRequest, SessionFilter, SessionStore as _, StoreOutcome,
 };
-use hearken_base::Secret;
 use hearken_proto::chat::{ChatStatus, Role};
 use hearken_proto::ids::{DeviceId, SessionId};
-use hearken_store::{
-    DeviceStore as _, MuseumStore, SettingsStore as _, SqlStore, StoreErrorKind, ToolStore as _,
-};
+use hearken_store::SqlStore;
 use hearken_test_support::chat_rows::{id, key, turn};
 use hearken_test_support::places::{Place, on};
 use jiff::Timestamp;
@@ -258,7 +259,7 @@ async fn snapshots_come_back(store: &SqlStore) {
 async fn devices_and_museum_go_on(store: &SqlStore) {
     let bound = store.bind("042917", Some("书房"), at(60)).await.unwrap().unwrap();
     assert_eq!((bound.device_id, bound.bound), (device_id(2), true));
-    assert!(hearken_store::DeviceStore::forget(store, &device_id(3), at(60)).await.unwrap());
+    assert!(hearken_ports::store::DeviceStore::forget(store, &device_id(3), at(60)).await.unwrap());
     let museum = SessionId::new(MUSEUM);
     assert!(MuseumStore::touch(store, &museum, at(9_000), at(100)).await.unwrap());
     let history = [json!({"role": "user", "content": "再见", "calls": [], "answers": ""})];

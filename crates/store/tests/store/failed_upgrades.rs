@@ -4,7 +4,8 @@
 use std::error::Error as _;
 use std::sync::Arc;
 
-use hearken_store::{DeviceStore as _, SqlStore, StoreError, StoreErrorKind};
+use hearken_ports::store::{DeviceStore as _, StoreError, StoreErrorKind};
+use hearken_store::SqlStore;
 use hearken_test_support::places::Place;
 
 use super::old_store::{self, dump, execute, kind};

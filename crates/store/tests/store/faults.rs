@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use hearken_actors::ports::{ChatStore as _, StoreOutcome};
+use hearken_ports::{ChatStore as _, StoreOutcome};
 use hearken_store::SqlStore;
 use hearken_test_support::chat_rows::{id, session, turn};
 use hearken_test_support::eventually;

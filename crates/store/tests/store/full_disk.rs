@@ -4,8 +4,9 @@
 
 use std::path::{Path, PathBuf};
 
-use hearken_actors::ports::{ChatStore as _, StoreOutcome};
-use hearken_store::{DeviceStore as _, SqlStore};
+use hearken_ports::store::DeviceStore as _;
+use hearken_ports::{ChatStore as _, StoreOutcome};
+use hearken_store::SqlStore;
 use hearken_test_support::chat_rows::{id, session, turn};
 use hearken_test_support::places::Place;
 use hearken_test_support::{own_mounts, variable};

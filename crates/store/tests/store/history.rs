@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use hearken_actors::ports::ChatStore;
-use hearken_proto::chat::ChatStatus;
-use hearken_store::{
+use hearken_ports::ChatStore;
+use hearken_ports::store::{
     HistoryFilter, HistoryPart, HistoryStore as _, HistoryTurn, MOST_DELETED, Side, SoundPlace,
-    SqlStore, TurnSound,
+    TurnSound,
 };
+use hearken_proto::chat::ChatStatus;
+use hearken_store::SqlStore;
 use hearken_test_support::chat_rows::{id, session};
 use hearken_test_support::places::Place;
 use jiff::Timestamp;

@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use hearken_actors::ports::{ChatStore as _, KnownRequest, StorageUsage};
+use hearken_ports::store::{DeviceStore as _, StoreErrorKind, ToolStore as _};
+use hearken_ports::{ChatStore as _, KnownRequest, StorageUsage};
 use hearken_proto::ids::{DeviceId, SessionId};
-use hearken_store::{DeviceStore as _, SqlStore, StoreErrorKind, ToolStore as _};
+use hearken_store::SqlStore;
 use hearken_test_support::places::Place;
 use sqlx::SqlSafeStr as _;
 use sqlx::any::AnyPoolOptions;

@@ -1,8 +1,9 @@
 //! A store whose file is moved away, replaced and put back while it is open: it tells so, creates no
 //! second file and loses nothing. Not for files that cannot be written.
 
-use hearken_actors::ports::ChatStore as _;
-use hearken_store::{DeviceStore as _, SqlStore, StoreError, StoreErrorKind};
+use hearken_ports::ChatStore as _;
+use hearken_ports::store::{DeviceStore as _, StoreError, StoreErrorKind};
+use hearken_store::SqlStore;
 use hearken_test_support::chat_rows::{id, session};
 
 fn why(error: &StoreError) -> String {

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use hearken_ports::store::{MuseumSession, MuseumStore};
 use hearken_proto::ids::SessionId;
-use hearken_store::{MuseumSession, MuseumStore};
 use hearken_test_support::chat_rows::at;
 use hearken_test_support::places::Place;
 use serde_json::json;

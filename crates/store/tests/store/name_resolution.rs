@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hearken_store::{DeviceStore as _, SqlStore, StoreErrorKind};
+use hearken_ports::store::{DeviceStore as _, StoreErrorKind};
+use hearken_store::SqlStore;
 use hearken_test_support::places::{Place, on};
 use hearken_test_support::{own_mounts, variable};
 

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use hearken_actors::ports::{ChatStore as _, KeptTurn, StoreOutcome};
+use hearken_ports::store::DeviceStore as _;
+use hearken_ports::{ChatStore as _, KeptTurn, StoreOutcome};
 use hearken_proto::chat::{ChatStatus, Event, Snapshot};
-use hearken_store::{DeviceStore as _, SqlStore};
+use hearken_store::SqlStore;
 use hearken_test_support::chat_rows::{at, id, session, turn};
 use hearken_test_support::places::Place;
 use serde_json::json;

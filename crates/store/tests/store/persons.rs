@@ -4,10 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use hearken_actors::ports::persons::{MOST_EXCHANGES, MOST_FACTS, MOST_PERSONS, MOST_VOICES};
-use hearken_actors::ports::{
-    Exchange, Person, PersonId, PersonMemory, PersonOutcome, PersonStore as _,
-};
+use hearken_ports::persons::{MOST_EXCHANGES, MOST_FACTS, MOST_PERSONS, MOST_VOICES};
+use hearken_ports::{Exchange, Person, PersonId, PersonMemory, PersonOutcome, PersonStore as _};
 use hearken_store::SqlStore;
 use hearken_test_support::places::Place;
 use serde_json::json;

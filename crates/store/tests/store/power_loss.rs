@@ -6,8 +6,9 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::process::Stdio;
 
-use hearken_actors::ports::ChatStore as _;
-use hearken_store::{DeviceStore as _, SqlStore};
+use hearken_ports::ChatStore as _;
+use hearken_ports::store::DeviceStore as _;
+use hearken_store::SqlStore;
 use hearken_test_support::chat_rows::session;
 use hearken_test_support::places::Place;
 use tokio::io::{AsyncBufReadExt as _, BufReader};

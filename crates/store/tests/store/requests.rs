@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use hearken_actors::ports::{ChatStore as _, KeptTurn, KnownRequest, RequestKey, StoreOutcome};
+use hearken_ports::{ChatStore as _, KeptTurn, KnownRequest, RequestKey, StoreOutcome};
 use hearken_proto::chat::{ChatStatus, Snapshot};
 use hearken_store::SqlStore;
 use hearken_test_support::chat_rows::{at, id, key, session, turn};

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use hearken_actors::ports::{PersonId, PersonOutcome, PersonStore as _};
-use hearken_actors::role::{InterruptionManner, RoleSettings};
-use hearken_actors::turn_trace::Keep;
-use hearken_proto::ids::DeviceId;
-use hearken_store::{
+use hearken_ports::role::{InterruptionManner, Keep, RoleSettings};
+use hearken_ports::store::{
     ClientRule, DeviceReport, DeviceStore as _, MAX_ROLE_VERSIONS, MAX_ROLES, Role, RoleOutcome,
-    RoleStore as _, SqlStore, ToolStore as _,
+    RoleStore as _, ToolStore as _,
 };
+use hearken_ports::{PersonId, PersonOutcome, PersonStore as _};
+use hearken_proto::ids::DeviceId;
+use hearken_store::SqlStore;
 use hearken_test_support::chat_rows::at;
 use hearken_test_support::places::Place;
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use hearken_actors::ports::{KeptSession, SessionStore as _, StoreOutcome};
+use hearken_ports::sessions::MAX_TEXT_SESSIONS;
+use hearken_ports::{KeptSession, SessionStore as _, StoreOutcome};
 use hearken_proto::ids::SessionId;
-use hearken_store::MAX_TEXT_SESSIONS;
 use hearken_test_support::places::Place;
 use serde_json::json;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hearken_store::{AuditEntry, MAX_AUDIT_ENTRIES, SettingsStore as _};
+use hearken_ports::store::{AuditEntry, MAX_AUDIT_ENTRIES, SettingsStore as _};
 use hearken_test_support::chat_rows::at;
 use hearken_test_support::places::Place;
 use serde_json::{Value, json};

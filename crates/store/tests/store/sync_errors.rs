@@ -5,9 +5,10 @@
 use std::io::Write as _;
 use std::process::Stdio;
 
-use hearken_actors::ports::{ChatStore as _, StoreOutcome};
+use hearken_ports::store::DeviceStore as _;
+use hearken_ports::{ChatStore as _, StoreOutcome};
 use hearken_proto::ids::SessionId;
-use hearken_store::{DeviceStore as _, SqlStore};
+use hearken_store::SqlStore;
 use hearken_test_support::chat_rows::{session, turn};
 use hearken_test_support::places::Place;
 use hearken_test_support::variable;

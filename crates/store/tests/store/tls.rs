@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hearken_store::{DeviceStore as _, SqlStore, StoreErrorKind};
+use hearken_ports::store::{DeviceStore as _, StoreErrorKind};
+use hearken_store::SqlStore;
 use hearken_test_support::fault_proxy::{Fault, FaultProxy, SecurePostgres, Tls, authority_pem};
 use hearken_test_support::places::{Place, on};
 

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use hearken_base::Secret;
-use hearken_proto::ids::DeviceId;
-use hearken_store::{
+use hearken_ports::store::{
     ClientRule, DeviceReport, DeviceStore as _, KeptPin, KeptServer, MAX_TOOL_TOKENS,
     ToolStore as _, ToolToken, ToolTokenStore as _,
 };
+use hearken_proto::ids::DeviceId;
 use hearken_test_support::chat_rows::at;
 use hearken_test_support::places::Place;
 

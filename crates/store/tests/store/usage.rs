@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use hearken_actors::usage::{UsageKey, Used};
+use hearken_ports::store::{UsageGroup, UsageStore as _};
+use hearken_ports::usage::{UsageKey, Used};
 use hearken_proto::ids::DeviceId;
-use hearken_store::{SqlStore, UsageGroup, UsageStore as _};
+use hearken_store::SqlStore;
 use hearken_test_support::places::Place;
 use jiff::civil::{Date, date};
 

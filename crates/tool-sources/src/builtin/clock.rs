@@ -1,7 +1,7 @@
 //! `get_current_time`: date and time in a time zone. Not for alarms.
 
 use futures_util::future::BoxFuture;
-use hearken_actors::ports::{Tool, ToolOutput};
+use hearken_ports::{Tool, ToolOutput};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 use serde_json::{Map, Value, json};

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use hearken_actors::dialogue::ReplyLanguage;
-use hearken_actors::ports::{Tool, ToolOutput};
+use hearken_ports::role::ReplyLanguage;
+use hearken_ports::{Tool, ToolOutput};
 use serde_json::{Map, Value, json};
 
 use super::conversation::{Conversation, shown};

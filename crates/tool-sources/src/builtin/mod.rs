@@ -19,18 +19,19 @@ mod wmo;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
-use hearken_actors::dialogue::{Character, SharedStyle};
-use hearken_actors::ports::{Provenance, Tool, ToolCall, ToolError, ToolOutput, ToolSource};
-use jiff::tz::TimeZone;
-use serde_json::{Map, Value};
-
-use super::connected_source::{Origin, SourceKind, SourceReport, SourceState, ToolReport};
 use clock::Clock;
 use conversation::Conversation;
+use futures_util::future::BoxFuture;
+use hearken_actors::dialogue::{Character, SharedStyle};
+use hearken_ports::{Provenance, Tool, ToolCall, ToolError, ToolOutput, ToolSource};
+use jiff::tz::TimeZone;
 use location::Locator;
-pub use settings::{BuiltinError, BuiltinSettings};
+use serde_json::{Map, Value};
 use weather::Weather;
+
+use super::connected_source::{Origin, SourceKind, SourceReport, SourceState, ToolReport};
+
+pub use settings::{BuiltinError, BuiltinSettings};
 
 /// Name of the source.
 pub(super) const NAME: &str = "builtin";

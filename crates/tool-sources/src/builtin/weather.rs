@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use hearken_actors::ports::{Tool, ToolOutput};
+use hearken_ports::{Tool, ToolOutput};
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;

@@ -4,8 +4,8 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use hearken_actors::ports::{ProviderError, ProviderErrorKind};
-use hearken_base::http as wire;
+use hearken_outbound::http as wire;
+use hearken_ports::{ProviderError, ProviderErrorKind};
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 use url::Url;

@@ -1,7 +1,7 @@
 //! Conversion between JSON objects, used by models and our own tools, and LiteMCP's positional
 //! strings: schemas, arguments and results, in both directions. Pure.
 
-use hearken_actors::ports::{Tool, ToolContent, ToolError, ToolOutput};
+use hearken_ports::{Tool, ToolContent, ToolError, ToolOutput};
 use hearken_proto::litemcp::{self, CallResult, Content, Parameter, Response};
 use serde_json::{Map, Value, json};
 
@@ -220,7 +220,7 @@ pub(super) fn result(
 
 #[cfg(test)]
 mod tests {
-    use hearken_actors::testkit::numbers;
+    use hearken_base::testkit::numbers;
     use proptest::prelude::*;
 
     use super::*;

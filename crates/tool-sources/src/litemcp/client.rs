@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::{Stream, StreamExt as _};
-use hearken_actors::ports::{Tool, ToolCall, ToolError, ToolOutput};
-use hearken_actors::tools::definition::within_limits;
 use hearken_base::Secret;
+use hearken_ports::tool_limits::within_limits;
+use hearken_ports::{Tool, ToolCall, ToolError, ToolOutput};
 use hearken_proto::litemcp::{self, Body, CallResult, VERSION};
 use tokio::time::timeout;
 use url::Url;

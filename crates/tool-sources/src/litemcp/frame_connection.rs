@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::{Sink, SinkExt as _, Stream, StreamExt as _};
-use hearken_actors::ws_link;
+use hearken_base::CLOSE_WITHIN;
 use hearken_proto::litemcp::{Body, Envelope, Ids, VERSION, Version};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
@@ -20,8 +20,6 @@ const QUEUE: usize = 64;
 const MAX_PENDING: usize = 256;
 /// Longest wait for the peer to accept a frame.
 const SEND_WITHIN: Duration = Duration::from_secs(10);
-/// Longest wait for a connection to close gracefully.
-const CLOSE_WITHIN: Duration = ws_link::CLOSE_WITHIN;
 /// Maximum number of unreadable frames; then the peer does not speak LiteMCP.
 const MAX_UNREADABLE: u32 = 100;
 

@@ -5,8 +5,8 @@ use std::sync::{Arc, LazyLock, Mutex};
 
 use bytes::BytesMut;
 use futures_util::future::BoxFuture;
-use hearken_actors::fuzzing::pieces;
-use hearken_actors::ports::{Tool, ToolCall, ToolError, ToolOutput, ToolSource};
+use hearken_base::fuzzing::pieces;
+use hearken_ports::{Tool, ToolCall, ToolError, ToolOutput, ToolSource};
 use hearken_proto::litemcp::{self, Body, Envelope, Ids};
 use serde_json::{Map, Value, json};
 use tokio::runtime::{Builder, Runtime};

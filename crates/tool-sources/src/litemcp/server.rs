@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use futures_util::SinkExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use hearken_actors::ports::{self, Tool, ToolError, ToolSource};
 use hearken_actors::tools::schema::Schema;
-use hearken_actors::ws_link::HeldText;
 use hearken_base::Secret;
+use hearken_ports as ports;
+use hearken_ports::{Tool, ToolError, ToolSource};
 use hearken_proto::litemcp::{self, Body, CallResult, Envelope, ToolCall, VERSION};
+use hearken_socket::HeldText;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 use tokio::time::timeout;

@@ -4,10 +4,9 @@
 use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _, future};
-use hearken_actors::ports::ToolError;
 use hearken_base::Secret;
-use hearken_base::http as wire;
-use hearken_base::websocket;
+use hearken_outbound::{http as wire, websocket};
+use hearken_ports::ToolError;
 use hearken_proto::litemcp::{CallResult, TOKEN_HEADERS, Tool, ToolCall, VERSION, Version};
 use http::StatusCode;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
@@ -46,7 +45,7 @@ pub(super) fn headers(
 
 /// Opens a WebSocket.
 pub(super) async fn socket(url: &Url, headers: HeaderMap) -> Result<FrameConnection, String> {
-    hearken_base::tls::choose_provider();
+    hearken_outbound::tls::choose_provider();
     let mut request = url.as_str().into_client_request().map_err(|e| reason(&e))?;
     request.headers_mut().extend(headers);
     let config = websocket::limited(MAX_MESSAGE_BYTES);

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use hearken_actors::ports::Tool;
-use hearken_store::{KeptPin, StoreError};
+use hearken_ports::Tool;
+use hearken_ports::store::{KeptPin, StoreError};
 
 use super::{ChangeError, RETRY_WAIT, Registry};
 

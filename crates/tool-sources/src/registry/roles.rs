@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use hearken_actors::role::{AssignedRole, RoleSettings};
+use hearken_actors::role::AssignedRole;
+use hearken_ports::role::RoleSettings;
+use hearken_ports::store::{Device, Role, RoleOutcome, StoreError};
 use hearken_proto::ids::DeviceId;
-use hearken_store::{Device, Role, RoleOutcome, StoreError};
 use jiff::Timestamp;
 use uuid::Uuid;
 

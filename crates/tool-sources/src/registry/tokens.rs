@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use hearken_store::{StoreError, ToolToken};
+use hearken_ports::store::{StoreError, ToolToken};
 use jiff::Timestamp;
 
 use super::Registry;

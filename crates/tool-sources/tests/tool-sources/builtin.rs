@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use hearken_actors::ports::{ToolCall, ToolContent, ToolSource};
+use hearken_ports::{ToolCall, ToolContent, ToolSource};
 use hearken_tool_sources::{Builtin, BuiltinSettings};
 use jiff::{Timestamp, ToSpan as _};
 use serde_json::{Value, json};

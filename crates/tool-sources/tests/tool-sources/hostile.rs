@@ -4,8 +4,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use hearken_actors::ports::{ToolError, ToolOutput, ToolSource};
 use hearken_base::Secret;
+use hearken_ports::{ToolError, ToolOutput, ToolSource};
 use hearken_test_support::eventually;
 use hearken_test_support::peers::{Peers, peak_memory_bytes};
 use hearken_test_support::tool_sources::{

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
-use hearken_actors::ports::{ToolError, ToolOutput};
+use hearken_ports::{ToolError, ToolOutput};
 use hearken_test_support::eventually;
 use hearken_test_support::tool_sources::{
     call, litemcp_address, litemcp_program, ready, source, sources, states, until, words,

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hearken_actors::ports::{ToolError, ToolSource};
+use hearken_ports::{ToolError, ToolSource};
 use hearken_test_support::peers::{Listening, Peers, Program, peak_memory_bytes};
 use hearken_test_support::tool_sources::{
     AGENT, address, call, child, echo, ready, source, sources,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hearken_actors::ports::{ToolContent, ToolError, ToolSource};
+use hearken_ports::{ToolContent, ToolError, ToolSource};
 use hearken_test_support::peers::{Listening, Peers};
 use hearken_test_support::tool_sources::{
     AGENT, address, call, child, echo, environment, ready, source, sources, states, until, words,

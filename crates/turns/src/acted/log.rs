@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use hearken_actors::audio::opus::Decoder;
-use hearken_actors::audio::pcm;
+use hearken_audio::opus::Decoder;
+use hearken_audio::pcm;
 use hearken_virtual_device::events::{Fact, Loss};
 use hearken_virtual_device::observer::{Observation, Observer};
 use hearken_virtual_device::sound::UPLINK_RATE_HZ;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use hearken_actors::audio::opus::Encoder;
-use hearken_actors::audio::pcm;
+use hearken_audio::opus::Encoder;
+use hearken_audio::pcm;
 use hearken_virtual_device::dtx::Dtx;
 use hearken_virtual_device::sound::{PACKET, UPLINK_RATE_HZ};
 

@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use hearken_actors::audio::opus::{Decoder, Encoder};
-use hearken_actors::audio::pcm;
-use hearken_actors::settings::SpeakingSettings;
+use hearken_audio::opus::{Decoder, Encoder};
+use hearken_audio::{SpeakingSettings, pcm};
 use hearken_proto::device::{AudioPacket, AudioParams, Framing, ListenMode};
 use hearken_virtual_device::clock::Drift;
 use hearken_virtual_device::firmware::{Event, Fact, Firmware};
@@ -182,7 +181,7 @@ fn moments(a_minute: usize, length: Duration, chance: &mut fastrand::Rng) -> Vec
 
 #[cfg(test)]
 mod tests {
-    use hearken_actors::testkit::sound;
+    use hearken_audio::sound;
 
     use super::super::conditions;
     use super::*;

@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use hearken_actors::audio::echo::SentPackets;
-use hearken_actors::audio::endpointer::Endpoint;
-use hearken_actors::audio::opus::Encoder;
-use hearken_actors::audio::pcm;
-use hearken_actors::audio::utterance_detector::UtteranceDetector;
-use hearken_actors::settings::HearingSettings;
+use hearken_audio::echo::SentPackets;
+use hearken_audio::endpointer::Endpoint;
+use hearken_audio::opus::Encoder;
+use hearken_audio::utterance_detector::UtteranceDetector;
+use hearken_audio::{HearingSettings, pcm};
 use hearken_virtual_device::sound::{PACKET, UPLINK_RATE_HZ};
 
 use super::device::{JITTER_MS, Sent, Told, WAY};

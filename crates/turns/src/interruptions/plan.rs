@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::ensure;
-use hearken_actors::audio::pcm;
+use hearken_audio::pcm;
 use hearken_virtual_device::profile::{Build, PROFILES, Profile};
 use hearken_virtual_device::sound::UPLINK_RATE_HZ;
 

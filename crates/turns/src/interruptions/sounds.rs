@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hearken_actors::audio::pcm;
+use hearken_audio::pcm;
 use hearken_virtual_device::sound::UPLINK_RATE_HZ;
 
 use crate::acted::Sound;

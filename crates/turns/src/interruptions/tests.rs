@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hearken_actors::audio::pcm;
+use hearken_audio::pcm;
 use hearken_virtual_device::events::Loss;
 use hearken_virtual_device::sound::{PACKET, UPLINK_RATE_HZ};
 

@@ -1,6 +1,6 @@
 //! Samples that are written of synthetic voices.
 
-use hearken_actors::audio::pcm;
+use hearken_audio::pcm;
 
 use super::*;
 use crate::interruptions::tests::{conditions, voices};

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use hearken_actors::audio::pcm;
+use hearken_audio::pcm;
 use hearken_proto::device::ListenMode;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;

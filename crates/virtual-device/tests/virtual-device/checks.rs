@@ -4,8 +4,10 @@
 use std::time::Duration;
 
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{Down, Received, TestPipeline, TtsAct, sound};
+use hearken_actors::testkit::{TestPipeline, TtsAct};
+use hearken_audio::sound;
 use hearken_proto::device::{AudioParams, ListenMode};
+use hearken_socket::testkit::{Down, Received};
 use hearken_virtual_device::clock::Drift;
 use hearken_virtual_device::events::Event;
 use hearken_virtual_device::firmware::Firmware;

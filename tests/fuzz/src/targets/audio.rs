@@ -3,11 +3,11 @@
 //! what was decoded is encoded again. Run it under AddressSanitizer: `scripts/fuzz` does.
 
 use bytes::Bytes;
-use hearken_actors::audio::echo::SentPackets;
-use hearken_actors::audio::opus::{Decoder, Encoder};
-use hearken_actors::audio::utterance_detector::UtteranceDetector;
-use hearken_actors::audio::voice_detector::{FRAME_SAMPLES, VoiceDetector};
-use hearken_actors::settings::HearingSettings;
+use hearken_audio::HearingSettings;
+use hearken_audio::echo::SentPackets;
+use hearken_audio::opus::{Decoder, Encoder};
+use hearken_audio::utterance_detector::UtteranceDetector;
+use hearken_audio::voice_detector::{FRAME_SAMPLES, VoiceDetector};
 
 /// Most packets of an input: 12 s of a device's sound.
 const MAX_PACKETS: usize = 200;

@@ -6,11 +6,12 @@
 
 use std::time::Duration;
 
-use actix::System;
-use actix::SystemRunner;
+use actix::{System, SystemRunner};
 use bytes::Bytes;
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{Down, Received, TestPipeline, sound};
+use hearken_actors::testkit::TestPipeline;
+use hearken_audio::sound;
+use hearken_socket::testkit::{Down, Received};
 
 /// Most steps of an input.
 const MAX_STEPS: usize = 40;

@@ -4,11 +4,11 @@
 
 use std::collections::HashSet;
 
-use hearken_actors::fuzzing::pieces;
+use hearken_base::fuzzing::pieces;
 use hearken_engines::llm::answer::{Answer, Part};
 use hearken_engines::llm::generation::Generation;
-use hearken_engines::llm::request::RequestLimits;
-use hearken_engines::llm::{chatml, grammar, request};
+use hearken_engines::llm::request::{self, RequestLimits};
+use hearken_engines::llm::{chatml, grammar};
 
 /// Tries one input.
 ///

@@ -2,7 +2,7 @@
 //! without blanks at its ends or doubled, and no longer than it was.
 
 use hearken_actors::dialogue::Cleaner;
-use hearken_actors::fuzzing::text_pieces;
+use hearken_base::fuzzing::text_pieces;
 
 /// Tries one input.
 ///

@@ -1,7 +1,7 @@
 //! The texts of the speech service, spoken and heard: cut into clauses without losing a word, in runs
 //! of one language each, numbers as words; transcripts are cleaned up, once and for all.
 
-use hearken_actors::dialogue::phrases::is_han;
+use hearken_base::language::is_han;
 use hearken_engines::speech::plan;
 use hearken_engines::speech::text::script::{self, Language};
 use hearken_engines::speech::text::{clauses, cleanup, normalise_zh};

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use hearken_actors::ports::Role;
+use hearken_ports::Role;
 use serde_json::Value;
 
 use super::{Ask, Said, Trouble};

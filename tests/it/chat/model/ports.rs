@@ -9,11 +9,11 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
-use hearken_actors::ports::{
+use hearken_cluster::LocalBus;
+use hearken_ports::{
     BoxError, ChatMessage, EventBus, Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind,
     Published, Role, StateError, StateEvent, StateOutcome, StateServer, Tool, ToolRequest, Watch,
 };
-use hearken_cluster::LocalBus;
 use hearken_proto::chat::Event;
 use hearken_proto::ids::SessionId;
 use hearken_state_server::rules::CallOutcome;

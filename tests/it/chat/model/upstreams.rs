@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use futures_util::StreamExt as _;
-use hearken_actors::ports::{
+use hearken_ports::{
     ChatMessage, Llm as _, LlmDelta, Prompt, ProviderErrorKind, StateError, StateEvent,
     StateOutcome, StateServer as _, ToolRequest,
 };

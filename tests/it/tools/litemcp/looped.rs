@@ -5,8 +5,8 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use hearken::config::AuthRequired;
-use hearken_actors::ports::{ToolContent, ToolError};
 use hearken_base::Secret;
+use hearken_ports::{ToolContent, ToolError};
 use hearken_test_support::eventually;
 use hearken_test_support::tool_sources::{
     AGENT, call, litemcp_address, litemcp_program, ready, source, sources, states, until, words,

@@ -1,6 +1,6 @@
 //! Conversion of samples between engines and protocols, loudness, and trimming of silence.
 
-use hearken_actors::audio::pcm;
+use hearken_audio::pcm;
 
 /// Converts 16-bit samples to floats in -1..1.
 pub fn to_float(samples: &[i16]) -> Vec<f32> {

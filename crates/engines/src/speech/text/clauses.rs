@@ -1,7 +1,7 @@
 //! Splits a text into clauses, such that its beginning is heard early and every piece still sounds
 //! natural.
 
-use hearken_actors::dialogue::phrases::is_han;
+use hearken_base::language::is_han;
 
 /// Speaking time of a Chinese character, relative to a Latin letter.
 const HAN_WEIGHT: usize = 4;
@@ -119,8 +119,9 @@ fn broken(piece: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     #[test]
     fn texts_are_cut_where_people_breathe() {

@@ -1,7 +1,7 @@
 //! Cleans up a recogniser's text: removes endless repeats and text invented for silence, converts
 //! to simplified characters.
 
-use hearken_actors::dialogue::phrases::is_han;
+use hearken_base::language::is_han;
 
 /// Texts that Whisper models are known to write over noise and music: credits of the subtitles they
 /// were trained on. Compared without spaces and punctuation, in lower case.
@@ -120,8 +120,9 @@ fn key(token: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     #[test]
     fn loops_are_collapsed_and_speech_is_not() {

@@ -1,6 +1,6 @@
 //! Splits mixed sentences by the language, and so by the voice, of each part.
 
-use hearken_actors::dialogue::phrases::is_han;
+use hearken_base::language::is_han;
 
 /// Language of a run of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -110,8 +110,9 @@ fn unit_at(chars: &[char], at: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     fn show(text: &str) -> String {
         split(text)

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use hearken_actors::ports::{ProviderError, ProviderErrorKind};
+use hearken_ports::{ProviderError, ProviderErrorKind};
 use serde_json::json;
 
 use super::*;

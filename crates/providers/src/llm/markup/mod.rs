@@ -21,9 +21,8 @@ mod written_calls;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use hearken_actors::ports::{LlmDelta, OfferedTool, Prompt, ToolChoice, ToolRequest};
-
 use code::{Code, Span};
+use hearken_ports::{LlmDelta, OfferedTool, Prompt, ToolChoice, ToolRequest};
 use marks::{Found, Mark, begins, mark, may_begin};
 
 /// Longest tool call, and longest text that is held back, in bytes. Longer ones are dropped.

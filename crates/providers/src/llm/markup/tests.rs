@@ -1,6 +1,6 @@
 //! Tests that separate the answer from thinking and from other text.
 
-use hearken_actors::ports::{LlmDelta, OfferedTool, Prompt, ToolChoice};
+use hearken_ports::{LlmDelta, OfferedTool, Prompt, ToolChoice};
 use proptest::prelude::*;
 use serde_json::json;
 

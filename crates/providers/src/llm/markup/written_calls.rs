@@ -6,7 +6,7 @@
 //! - `f <arg_key>x</arg_key> <arg_value>1</arg_value>` (GLM);
 //! - `f{..}`, with tokens around the name (Mistral, Kimi, DeepSeek).
 
-use hearken_actors::ports::OfferedTool;
+use hearken_ports::OfferedTool;
 use serde_json::{Map, Value};
 
 /// Most calls of one text. Further ones are ignored.

@@ -1,6 +1,6 @@
 //! Tests of the requests to Anthropic's API, and of parsing its events.
 
-use hearken_actors::ports::{ChatMessage, LlmDelta, Prompt, Role, ToolRequest, Usage};
+use hearken_ports::{ChatMessage, LlmDelta, Prompt, Role, ToolRequest, Usage};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

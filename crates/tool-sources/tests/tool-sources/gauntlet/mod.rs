@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use futures_util::{StreamExt as _, stream};
-use hearken_actors::ports::{ToolError, ToolRequest, ToolSource};
 use hearken_actors::tools::calls::EndedCall;
 use hearken_actors::tools::{Offer, ToolSettings, Toolbox};
+use hearken_ports::{ToolError, ToolRequest, ToolSource};
 use hearken_test_support::fault_proxy::rows::{self, Expected, Row, Wire};
 use hearken_test_support::fault_proxy::{Fault, FaultProxy, Tls};
 use hearken_test_support::observed::observed;

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use hearken_actors::audio::opus::Encoder;
-use hearken_actors::audio::pcm;
+use hearken_audio::opus::Encoder;
+use hearken_audio::pcm;
 
 /// A narrow band is cheaper to decode than what firmware sends, and voice enough.
 const RATE_HZ: u32 = 8_000;

@@ -4,7 +4,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use hearken_actors::settings::{PipelineSettings, SpeakingSettings};
+use hearken_actors::settings::PipelineSettings;
+use hearken_audio::SpeakingSettings;
 use hearken_proto::device::ListenMode;
 use hearken_virtual_device::dice::Dice;
 use hearken_virtual_device::firmware::LOOP_TURN;

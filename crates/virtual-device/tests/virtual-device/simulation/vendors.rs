@@ -24,9 +24,9 @@ use async_trait::async_trait;
 use futures_util::StreamExt as _;
 use futures_util::stream::{self, BoxStream};
 use hearken_actors::actors::pipeline::Ports;
-use hearken_actors::audio::pcm;
 use hearken_actors::dialogue::ConversationStyle;
-use hearken_actors::ports::{
+use hearken_audio::pcm;
+use hearken_ports::{
     Asr, AsrStream, Line, Llm, LlmDelta, Pcm, Prompt, ProviderError, ProviderErrorKind, Role,
     Transcript, Tts, UtteranceSpec,
 };
@@ -403,7 +403,7 @@ fn sound(
     let asked = Instant::now();
     let pieces = stream::iter(pieces).then(move |(at, length)| async move {
         tokio::time::sleep_until(asked + at).await;
-        let samples = hearken_actors::audio::pcm::samples_in(length, RATE_HZ);
+        let samples = hearken_audio::pcm::samples_in(length, RATE_HZ);
         Ok(Pcm { samples: vec![0; samples].into(), sample_rate_hz: RATE_HZ })
     });
     let end = stream::iter(end.err()).then(move |kind| async move {

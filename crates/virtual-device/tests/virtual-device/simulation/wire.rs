@@ -11,8 +11,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
 use hearken_actors::actors::device::DeviceConnection;
 use hearken_actors::actors::pipeline::{AudioPool, Pipeline, Ports};
-use hearken_actors::slots::Slots;
-use hearken_actors::ws_link;
+use hearken_base::slots::Slots;
 use hearken_proto::device::Framing;
 use hearken_proto::ids::DeviceId;
 use hearken_virtual_device::dice::Dice;
@@ -119,7 +118,7 @@ impl Wire {
             DeviceConnection { slot: Some(slot), ..DeviceConnection::new(device_id, framing) };
         let (up, bytes) = mpsc::unbounded_channel();
         let actor = server.pipeline.device(visitor);
-        let out = ws_link::attach(actor, UnboundedReceiverStream::new(bytes));
+        let out = hearken_socket::attach(actor, UnboundedReceiverStream::new(bytes));
         let (tell, from_server) = mpsc::unbounded_channel();
         actix::spawn(async move {
             let mut out = std::pin::pin!(out);

@@ -1,0 +1,285 @@
+//! Endpointing: finds the start and the end of an utterance from one decision (voice or not) per 20
+//! ms. A small state machine:
+//!
+//! - **quiet**: voice adds up; after `min_speech` of it, with no pause longer than
+//!   [`MAX_ONSET_PAUSE`] inside, speech has started;
+//! - **speaking**: after `silence` without voice, or `max_utterance` in all, it has ended. Another
+//!   length may be chosen for the silence that lasts; at each of [`LOOKS`] the caller is asked to.
+//!   Before that, after `attempt_after`, the caller is told that the person may have finished.
+//!
+//! Not for samples: the caller keeps the pre-roll. Not for choosing.
+
+use std::time::Duration;
+
+use crate::HearingSettings;
+
+/// Voice that pauses longer than this before `min_speech` is reached was a click or a cough.
+pub const MAX_ONSET_PAUSE: Duration = Duration::from_millis(120);
+
+/// Lengths of a silence at which it is looked at, to choose how long it must last to end the
+/// utterance. The voice detector loses a voice that fades out some 100 ms before people do
+/// (measured: 100 ms in Chinese, 78 in English), so these are 200 and 400 ms of true silence.
+pub const LOOKS: [Duration; 2] = [Duration::from_millis(300), Duration::from_millis(500)];
+
+/// Event caused by one frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Endpoint {
+    /// Speech has started, this long ago.
+    Started {
+        /// Time from the first voiced frame to now.
+        ago: Duration,
+    },
+    /// The person has been silent for some time, and may or may not go on.
+    Paused {
+        /// Place in [`LOOKS`], if it is time for a look.
+        look: Option<usize>,
+        /// True if it is time to attempt an answer.
+        attempt: bool,
+    },
+    /// The person goes on after a silence that was told.
+    Resumed {
+        /// Length of the silence.
+        after: Duration,
+    },
+    /// Speech has ended.
+    Ended,
+}
+
+/// State machine that finds the start and the end of utterances.
+#[derive(Debug)]
+pub struct Endpointer {
+    min_speech: Duration,
+    silence: Duration,
+    attempt_after: Duration,
+    max_utterance: Duration,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Quiet {
+        voice: Duration,
+        pause: Duration,
+        since_onset: Duration,
+    },
+    /// `window` is how long the silence must last.
+    Speaking {
+        silence: Duration,
+        total: Duration,
+        window: Duration,
+        looks: usize,
+        attempted: bool,
+    },
+}
+
+const QUIET: State =
+    State::Quiet { voice: Duration::ZERO, pause: Duration::ZERO, since_onset: Duration::ZERO };
+
+impl Endpointer {
+    /// Creates an endpointer in the quiet state.
+    pub fn new(settings: &HearingSettings) -> Self {
+        let &HearingSettings { min_speech, silence, max_utterance, .. } = settings;
+        Self { min_speech, silence, attempt_after: Duration::MAX, max_utterance, state: QUIET }
+    }
+
+    /// Returns to the quiet state, whatever came before.
+    pub fn reset(&mut self) {
+        self.state = QUIET;
+    }
+
+    /// Sets the length of voice that is needed from now on before speech counts as started.
+    pub fn set_min_speech(&mut self, min_speech: Duration) {
+        self.min_speech = min_speech;
+    }
+
+    /// Sets the length of silence after which an answer is to be attempted; without it, none is.
+    pub fn set_attempt_after(&mut self, attempt_after: Duration) {
+        self.attempt_after = attempt_after;
+    }
+
+    /// Returns true while an utterance is open.
+    pub fn is_speaking(&self) -> bool {
+        matches!(self.state, State::Speaking { .. })
+    }
+
+    /// Returns how long the person has been silent in the open utterance.
+    pub fn silence(&self) -> Option<Duration> {
+        match self.state {
+            State::Speaking { silence, .. } => Some(silence),
+            State::Quiet { .. } => None,
+        }
+    }
+
+    /// Returns how long the silence must last that ends the utterance.
+    pub fn window(&self) -> Duration {
+        match self.state {
+            State::Speaking { window, .. } => window,
+            State::Quiet { .. } => self.silence,
+        }
+    }
+
+    /// Returns how long the silence must last until there is an event.
+    pub fn next_event(&self) -> Duration {
+        let State::Speaking { window, looks, attempted, .. } = self.state else {
+            return self.silence;
+        };
+        let attempt = if attempted { Duration::MAX } else { self.attempt_after };
+        window.min(attempt).min(LOOKS.get(looks).copied().unwrap_or(Duration::MAX))
+    }
+
+    /// Chooses how long the silence that lasts must last to end the utterance. Voice undoes it.
+    pub fn choose_window(&mut self, chosen: Duration) {
+        if let State::Speaking { window, .. } = &mut self.state {
+            *window = chosen;
+        }
+    }
+
+    /// Processes the decision on `length` of audio. Returns an event if speech starts or ends with
+    /// it.
+    pub fn push(&mut self, voiced: bool, length: Duration) -> Option<Endpoint> {
+        match &mut self.state {
+            State::Quiet { voice, pause, since_onset } => {
+                if voiced {
+                    *voice += length;
+                    *pause = Duration::ZERO;
+                } else if voice.is_zero() {
+                    return None;
+                } else {
+                    *pause += length;
+                }
+                *since_onset += length;
+                if *pause > MAX_ONSET_PAUSE {
+                    self.state = QUIET;
+                    return None;
+                }
+                if *voice < self.min_speech {
+                    return None;
+                }
+                let (ago, silence) = (*since_onset, *pause);
+                let window = self.silence;
+                let (looks, attempted) = (0, false);
+                self.state = State::Speaking { silence, total: ago, window, looks, attempted };
+                Some(Endpoint::Started { ago })
+            }
+            State::Speaking { silence, total, window, looks, attempted } => {
+                *total += length;
+                let (before, told) = (*silence, *attempted || *looks > 0);
+                if voiced {
+                    (*silence, *window, *looks, *attempted) =
+                        (Duration::ZERO, self.silence, 0, false);
+                } else {
+                    *silence += length;
+                }
+                if *silence >= *window || *total >= self.max_utterance {
+                    self.state = QUIET;
+                    return Some(Endpoint::Ended);
+                }
+                if voiced && told {
+                    return Some(Endpoint::Resumed { after: before });
+                }
+                let due = LOOKS.get(*looks).is_some_and(|at| *silence >= *at);
+                let look = due.then_some(*looks);
+                *looks += usize::from(due);
+                let attempt = !*attempted && *silence >= self.attempt_after;
+                *attempted |= attempt;
+                (due || attempt).then_some(Endpoint::Paused { look, attempt })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const FRAME: Duration = Duration::from_millis(20);
+
+    fn endpointer() -> Endpointer {
+        Endpointer::new(&HearingSettings {
+            min_speech: Duration::from_millis(100),
+            silence: Duration::from_millis(200),
+            max_utterance: Duration::from_secs(2),
+            ..HearingSettings::default()
+        })
+    }
+
+    /// Processes `v` (voice) and `.` (none), one frame each; returns the events with their frame
+    /// numbers.
+    fn push_all(endpointer: &mut Endpointer, frames: &str) -> Vec<(usize, Endpoint)> {
+        let push = |(i, c)| endpointer.push(c == 'v', FRAME).map(|e| (i, e));
+        frames.chars().enumerate().filter_map(push).collect()
+    }
+
+    /// Returns the starts and ends alone.
+    fn push(endpointer: &mut Endpointer, frames: &str) -> Vec<(usize, Endpoint)> {
+        let mut events = push_all(endpointer, frames);
+        events.retain(|(_, event)| matches!(event, Endpoint::Started { .. } | Endpoint::Ended));
+        events
+    }
+
+    fn started(ms: u64) -> Endpoint {
+        Endpoint::Started { ago: Duration::from_millis(ms) }
+    }
+
+    #[test]
+    fn speech_starts_after_enough_voice_and_ends_after_enough_silence() {
+        let events = push(&mut endpointer(), "..vvvvvvvv..........vv");
+        assert_eq!(events, [(6, started(100)), (19, Endpoint::Ended)]);
+    }
+
+    #[test]
+    fn a_cough_does_not_start_it_and_a_pause_does_not_end_it() {
+        assert_eq!(push(&mut endpointer(), "vvv.......vvvv......."), []);
+        let events = push(&mut endpointer(), "vvvvvvvv.........vvv..........");
+        assert_eq!(events, [(4, started(100)), (29, Endpoint::Ended)]);
+    }
+
+    #[test]
+    fn short_pauses_at_the_onset_count_as_part_of_it() {
+        assert_eq!(push(&mut endpointer(), "vv..vv..v"), [(8, started(180))]);
+    }
+
+    #[test]
+    fn an_endless_utterance_is_cut() {
+        let events = push(&mut endpointer(), &"v".repeat(150));
+        assert_eq!(events[..2], [(4, started(100)), (99, Endpoint::Ended)]);
+    }
+
+    #[test]
+    fn each_long_silence_is_looked_at_and_may_be_given_another_window() {
+        let mut endpointer = Endpointer::new(&HearingSettings {
+            silence: Duration::from_millis(700),
+            ..HearingSettings::default()
+        });
+        endpointer.set_attempt_after(Duration::from_millis(200));
+        push(&mut endpointer, "vvvvvvvv");
+        let look = |look| Endpoint::Paused { look: Some(look), attempt: false };
+        let attempt = Endpoint::Paused { look: None, attempt: true };
+        let events = push_all(&mut endpointer, &".".repeat(30));
+        assert_eq!(events, [(9, attempt), (14, look(0)), (24, look(1))]);
+        assert_eq!(endpointer.silence(), Some(Duration::from_millis(600)));
+        endpointer.choose_window(Duration::from_millis(900));
+        assert_eq!(push_all(&mut endpointer, &".".repeat(10)), []);
+        assert_eq!(endpointer.window(), Duration::from_millis(900));
+        // Voice undoes the choice, and the next silence is looked at again.
+        let after = Duration::from_millis(800);
+        assert_eq!(push_all(&mut endpointer, "v"), [(0, Endpoint::Resumed { after })]);
+        assert_eq!(endpointer.window(), Duration::from_millis(700));
+        assert_eq!(push_all(&mut endpointer, &".".repeat(15)), [(9, attempt), (14, look(0))]);
+        endpointer.choose_window(Duration::from_millis(400));
+        assert_eq!(push_all(&mut endpointer, &".".repeat(20)), [(4, Endpoint::Ended)]);
+        assert_eq!(endpointer.silence(), None);
+    }
+
+    proptest! {
+        #[test]
+        fn starts_and_ends_alternate(frames in "[v.]{0,400}") {
+            let events = push(&mut endpointer(), &frames);
+            for (i, (_, event)) in events.iter().enumerate() {
+                prop_assert_eq!(matches!(event, Endpoint::Started { .. }), i % 2 == 0);
+            }
+        }
+    }
+}

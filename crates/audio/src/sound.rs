@@ -1,0 +1,84 @@
+//! Opus packets that sound like voice, or like silence, to the voice detector; and real speech,
+//! from the recordings in `fixtures/audio`.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use hearken_proto::recording::{Content, Recording};
+
+use crate::opus::{Decoder, Encoder};
+use crate::pcm;
+use crate::voice_detector::SAMPLE_RATE_HZ;
+
+/// Length of a packet that firmware sends, in milliseconds.
+pub const PACKET_MS: u64 = 60;
+/// Samples per second, and milliseconds per packet, that firmware sends.
+const FIRMWARE: (u32, u64) = (16_000, PACKET_MS);
+
+/// Returns packets of a buzzing voice of this length, as firmware sends them.
+pub fn voice(ms: u64) -> Vec<Bytes> {
+    voice_in(ms, FIRMWARE)
+}
+
+/// Returns packets of a buzzing voice of another kind: samples per second, and milliseconds each.
+pub fn voice_in(ms: u64, kind: (u32, u64)) -> Vec<Bytes> {
+    let length = samples(ms, kind.0);
+    let mut sound = vec![0_i16; length];
+    for harmonic in [150.0, 300.0, 450.0, 900.0] {
+        for (s, t) in sound.iter_mut().zip(pcm::tone(harmonic, length, kind.0)) {
+            *s = s.saturating_add(t / 2);
+        }
+    }
+    packets(&sound, kind)
+}
+
+/// Returns packets of silence of this length, as firmware sends them.
+pub fn silence(ms: u64) -> Vec<Bytes> {
+    silence_in(ms, FIRMWARE)
+}
+
+/// Returns packets of silence of another kind: samples per second, and milliseconds each.
+pub fn silence_in(ms: u64, kind: (u32, u64)) -> Vec<Bytes> {
+    packets(&vec![0; samples(ms, kind.0)], kind)
+}
+
+/// Returns the packets that a person's device sent in the recording of this name.
+///
+/// # Panics
+/// Panics if there is no such recording.
+pub fn recorded(name: &str) -> Vec<Bytes> {
+    let file = format!("{}/../fixtures/audio/{name}.jsonl", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{file}: {e}"));
+    let recording = Recording::parse(&text).unwrap_or_else(|e| panic!("{file}: {e}"));
+    let up = recording.frames.into_iter().filter_map(|frame| match frame.content {
+        Content::UpAudio(opus) => Some(opus),
+        _ => None,
+    });
+    up.collect()
+}
+
+/// Decodes packets to samples, 16 kHz mono.
+///
+/// # Panics
+/// Panics if they are no Opus.
+pub fn decoded(packets: &[Bytes]) -> Vec<i16> {
+    let mut decoder = Decoder::new(SAMPLE_RATE_HZ).expect("libopus runs at its own rates");
+    let mut sound = Vec::new();
+    for packet in packets {
+        decoder.decode(packet, &mut sound).expect("a packet of Opus");
+    }
+    sound
+}
+
+fn samples(ms: u64, rate_hz: u32) -> usize {
+    pcm::samples_in(Duration::from_millis(ms), rate_hz)
+}
+
+fn packets(sound: &[i16], (rate_hz, packet_ms): (u32, u64)) -> Vec<Bytes> {
+    let frame = samples(packet_ms, rate_hz);
+    let mut encoder = Encoder::new(rate_hz, 24_000, 0).expect("libopus runs at its own rates");
+    sound
+        .chunks_exact(frame)
+        .map(|f| encoder.encode(f).expect("20, 40 and 60 ms are legal frame lengths"))
+        .collect()
+}

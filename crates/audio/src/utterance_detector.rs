@@ -1,0 +1,300 @@
+//! Turns one device's packets into classified audio: decoding, voice activity detection and
+//! endpointing, with as much history as an utterance may include. Not for the use of an utterance's
+//! audio.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use super::echo::{Echo, SentPackets};
+use super::endpointer::{Endpoint, Endpointer, MAX_ONSET_PAUSE};
+use super::opus::{Decoder, MAX_PACKET_MS, OpusError};
+use super::pcm;
+use super::voice_detector::{FRAME_SAMPLES, SAMPLE_RATE_HZ, VoiceDetector};
+use crate::HearingSettings;
+
+/// Length of the frame of one decision.
+const FRAME: Duration = Duration::from_millis(20);
+/// Largest Opus packet, in bytes: six frames of 20 ms at their longest (RFC 6716, section 3.2) and
+/// their headers. Anything longer is no packet.
+const MAX_OPUS_BYTES: usize = 6 * 1_275 + 14;
+/// Length of history that is dropped at once, when it is not needed any more: each time, the rest
+/// has to be moved.
+const DROPPED_AT_ONCE: Duration = Duration::from_millis(300);
+
+/// Reason why a packet gave no audio.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PacketError {
+    /// Longer than a packet of Opus can be.
+    #[error("longer than an Opus packet can be")]
+    Oversized,
+    /// The packet does not decode; the next one may.
+    #[error(transparent)]
+    Garbage(#[from] OpusError),
+}
+
+/// Frames that were classified, and the endpoint at the last of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Classified {
+    /// Start or end of speech with the last of them, if any.
+    pub endpoint: Option<Endpoint>,
+    sound: Range<usize>,
+}
+
+/// Utterance detector of one device. Decoder, voice detector and history are created when they are
+/// first needed; after that nothing is allocated for a packet.
+pub struct UtteranceDetector {
+    settings: HearingSettings,
+    decoder: Option<Decoder>,
+    echo: Option<Echo>,
+    voicing: Option<VoiceDetector>,
+    endpointer: Endpointer,
+    /// True while we speak, and what is heard may be an echo.
+    speaking: bool,
+    /// Recent samples: the history, which is classified, then those that are not classified yet.
+    recent: Vec<i16>,
+    /// Number of samples of `recent` that are classified.
+    classified: usize,
+    /// Number of samples of history that an utterance may include.
+    keep: usize,
+}
+
+impl UtteranceDetector {
+    /// Creates a detector that has received nothing.
+    pub fn new(settings: HearingSettings) -> Self {
+        let voice = settings.min_speech.max(settings.barge_in).max(settings.barge_in_echo);
+        let onset = voice * 2 + MAX_ONSET_PAUSE * 4;
+        Self {
+            keep: pcm::samples_in(settings.pre_roll + onset, SAMPLE_RATE_HZ),
+            endpointer: Endpointer::new(&settings),
+            speaking: false,
+            settings,
+            decoder: None,
+            echo: None,
+            voicing: None,
+            recent: Vec::new(),
+            classified: 0,
+        }
+    }
+
+    /// Removes the echo of these packets, which the device tells of when it has played them, if that is configured.
+    pub fn cancel_echo(&mut self, sent: SentPackets) {
+        let HearingSettings { cancel_echo, guard_echo, .. } = self.settings;
+        // What is left of an echo must be told from voice, too.
+        if cancel_echo || guard_echo {
+            self.echo = Some(Echo::new(sent, cancel_echo));
+        }
+    }
+
+    /// Takes nothing for voice that may be the echo of these packets alone.
+    pub fn guard_echo(&mut self, sent: SentPackets) {
+        self.echo = Some(Echo::new(sent, false));
+    }
+
+    /// Decodes a packet and appends its samples, without the echo of what was played.
+    ///
+    /// # Errors
+    /// Fails if the packet is no Opus; the next one may be.
+    pub fn decode(&mut self, opus: &[u8], played: u32) -> Result<(), PacketError> {
+        if opus.len() > MAX_OPUS_BYTES {
+            return Err(PacketError::Oversized);
+        }
+        let decoder = match &mut self.decoder {
+            Some(decoder) => decoder,
+            none => none.insert(Decoder::new(SAMPLE_RATE_HZ)?),
+        };
+        let slack = pcm::samples_in(DROPPED_AT_ONCE, SAMPLE_RATE_HZ);
+        if self.recent.capacity() == 0 {
+            let longest = SAMPLE_RATE_HZ as usize / 1_000 * MAX_PACKET_MS;
+            self.recent.reserve_exact(self.keep + slack + FRAME_SAMPLES + longest);
+        }
+        if self.classified >= self.keep + slack {
+            self.recent.drain(..self.classified - self.keep);
+            self.classified = self.keep;
+        }
+        let before = self.recent.len();
+        decoder.decode(opus, &mut self.recent)?;
+        if let Some(echo) = &mut self.echo {
+            echo.hear(played, &mut self.recent[before..]);
+        }
+        Ok(())
+    }
+
+    /// Classifies whole frames, up to and with the next one at which speech starts or ends. Returns
+    /// `None` if no whole frame is left.
+    pub fn classify(&mut self) -> Option<Classified> {
+        let settings = &self.settings;
+        let voicing = self.voicing.get_or_insert_with(|| {
+            VoiceDetector::new(settings.aggressiveness, settings.min_rms, settings.over_noise)
+        });
+        let first = self.classified;
+        let mut endpoint = None;
+        while endpoint.is_none() {
+            let end = self.classified + FRAME_SAMPLES;
+            let Some(frame) = self.recent.get(self.classified..end) else { break };
+            let echoes = self.echo.as_mut().is_some_and(Echo::explains_next) && self.speaking;
+            endpoint = self.endpointer.push(voicing.is_voice(frame) && !echoes, FRAME);
+            self.classified = end;
+        }
+        let start = match endpoint {
+            Some(Endpoint::Started { ago }) => {
+                let reach = pcm::samples_in(ago + settings.pre_roll, SAMPLE_RATE_HZ);
+                self.classified.saturating_sub(reach.min(self.keep))
+            }
+            _ => first,
+        };
+        (self.classified > first).then_some(Classified { endpoint, sound: start..self.classified })
+    }
+
+    /// Returns the samples of the frames that were just classified. If speech started with the last
+    /// of them, returns the utterance so far, with its pre-roll.
+    pub fn sound(&self, classified: &Classified) -> &[i16] {
+        &self.recent[classified.sound.clone()]
+    }
+
+    /// Returns the samples that are not classified yet.
+    pub fn unclassified(&self) -> &[i16] {
+        &self.recent[self.classified..]
+    }
+
+    /// Sets the length of voice that starts an utterance: `barge_in` or `barge_in_echo` while we speak, since the
+    /// utterance would interrupt us, and `min_speech` otherwise. What may be an echo is not taken for voice meanwhile.
+    pub fn set_speaking(&mut self, speaking: bool) {
+        self.speaking = speaking;
+        let HearingSettings { min_speech, barge_in, barge_in_echo, .. } = self.settings;
+        let interrupts = if self.echo.is_some() { barge_in_echo } else { barge_in };
+        self.endpointer.set_min_speech(if speaking { interrupts } else { min_speech });
+    }
+
+    /// Sets the length of silence after which an answer is to be attempted; without it, none is.
+    pub fn set_attempt_after(&mut self, attempt_after: Duration) {
+        self.endpointer.set_attempt_after(attempt_after);
+    }
+
+    /// Returns how long the person has been silent in the open utterance.
+    pub fn silence(&self) -> Option<Duration> {
+        self.endpointer.silence()
+    }
+
+    /// Returns how long the silence must last that ends the utterance.
+    pub fn window(&self) -> Duration {
+        self.endpointer.window()
+    }
+
+    /// Returns how long the silence must last until there is an event.
+    pub fn next_event(&self) -> Duration {
+        self.endpointer.next_event()
+    }
+
+    /// Counts this time as silence, in which the client sends nothing.
+    pub fn pass_silence(&mut self, length: Duration) -> Option<Endpoint> {
+        self.endpointer.push(false, length)
+    }
+
+    /// Chooses how long the silence that lasts must last to end the utterance. Voice undoes it.
+    pub fn choose_window(&mut self, window: Duration) {
+        self.endpointer.choose_window(window);
+    }
+
+    /// Ends the utterance, whatever was received.
+    pub fn end(&mut self) {
+        self.endpointer.reset();
+    }
+
+    /// Discards the audio received so far.
+    pub fn forget(&mut self) {
+        self.recent.clear();
+        self.classified = 0;
+        if let Some(echo) = &mut self.echo {
+            echo.forget();
+        }
+        self.endpointer.reset();
+    }
+
+    /// Discards the audio and frees memory, because the microphone is closed. The noise floor is
+    /// still known when it opens again.
+    pub fn close(&mut self) {
+        self.forget();
+        self.decoder = None;
+        self.recent = Vec::new();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::sound;
+
+    /// Returns the samples of each utterance.
+    fn utterances(detector: &mut UtteranceDetector, packets: &[Bytes]) -> Vec<Vec<i16>> {
+        let (mut found, mut open) = (Vec::new(), None);
+        for packet in packets {
+            detector.decode(packet, 0).unwrap();
+            while let Some(classified) = detector.classify() {
+                if let Some(Endpoint::Started { .. }) = classified.endpoint {
+                    open = Some(Vec::new());
+                }
+                if let Some(utterance) = &mut open {
+                    utterance.extend_from_slice(detector.sound(&classified));
+                }
+                if classified.endpoint == Some(Endpoint::Ended) {
+                    found.extend(open.take());
+                }
+            }
+        }
+        found
+    }
+
+    /// Returns about a second of voice between silences, twice.
+    fn two_utterances(kind: (u32, u64)) -> Vec<Bytes> {
+        let (voice, silence) = (sound::voice_in(1_200, kind), sound::silence_in(1_800, kind));
+        [silence.clone(), voice.clone(), silence.clone(), voice, silence].concat()
+    }
+
+    #[test]
+    fn an_utterance_is_one_stretch_of_the_sound_with_its_pre_roll() {
+        for kind in [(16_000, 60), (16_000, 20), (24_000, 40)] {
+            let packets = two_utterances(kind);
+            let whole = sound::decoded(&packets);
+            let mut from = 0;
+            let found =
+                utterances(&mut UtteranceDetector::new(HearingSettings::default()), &packets);
+            assert_eq!(found.len(), 2, "{kind:?}");
+            for utterance in found {
+                let mut places = whole[from..].windows(utterance.len());
+                from += places.position(|w| w == utterance).unwrap() + utterance.len();
+                // Pre-roll, voice, and the silence that ends it.
+                let ms = utterance.len() / 16;
+                assert!((2_150..2_350).contains(&ms), "{kind:?}: {ms} ms");
+            }
+        }
+    }
+
+    #[test]
+    fn a_closed_microphone_costs_no_memory_and_opens_again() {
+        let mut detector = UtteranceDetector::new(HearingSettings::default());
+        let packets = two_utterances((16_000, 60));
+        let first = utterances(&mut detector, &packets);
+        detector.close();
+        assert!(detector.recent.capacity() == 0 && detector.decoder.is_none());
+        assert_eq!(utterances(&mut detector, &packets).len(), first.len());
+    }
+
+    #[test]
+    fn the_past_is_kept_no_longer_than_needed() {
+        let mut detector = UtteranceDetector::new(HearingSettings::default());
+        detector.decode(&sound::silence(60)[0], 0).unwrap();
+        let room = detector.recent.capacity();
+        utterances(&mut detector, &two_utterances((16_000, 60)));
+        assert_eq!(detector.recent.capacity(), room);
+    }
+
+    #[test]
+    fn what_is_no_packet_is_told_apart() {
+        let mut detector = UtteranceDetector::new(HearingSettings::default());
+        assert_eq!(detector.decode(&[0; MAX_OPUS_BYTES + 1], 0), Err(PacketError::Oversized));
+        assert!(matches!(detector.decode(&[0xff; 40], 0), Err(PacketError::Garbage(_))));
+        assert!(detector.classify().is_none() && detector.unclassified().is_empty());
+    }
+}

@@ -1,0 +1,58 @@
+//! Traits that the outside must implement, and the data that they carry. Implementations are in other crates; who implements
+//! one needs nothing of those who call it, nor the other way round:
+//!
+//! ```text
+//!      proto, base  <--  ports  <--  dialogue, actors, chat, text-gateway   (they call)
+//!                               <--  providers, store, tool-sources, cluster (they implement)
+//! ```
+//!
+//! Rules for every port: object safe; futures are `Send`; dropping a stream or future cancels the
+//! work behind it; user text is never logged. Retry and fallback are implementations that wrap
+//! others: callers do not notice them.
+
+pub mod asr;
+pub mod chat;
+pub mod error;
+pub mod events;
+pub mod image_describer;
+pub mod llm;
+pub mod locks;
+pub mod persons;
+mod provider_metrics;
+pub mod recording_sink;
+pub mod role;
+pub mod service_state;
+pub mod sessions;
+pub mod speaker_embedder;
+pub mod state;
+pub mod store;
+pub mod tool_clients;
+pub mod tool_limits;
+pub mod tools;
+pub mod tts;
+pub mod turn_detector;
+pub mod usage;
+
+pub use asr::{Asr, AsrStream, Transcript, UtteranceSpec};
+pub use chat::{
+    ChatStore, KeptMessage, KeptTurn, KnownRequest, PendingEvent, RequestKey, SessionFilter,
+    SessionPage, StorageUsage, StoreOutcome,
+};
+pub use error::{BoxError, ProviderError, ProviderErrorKind};
+pub use events::{EventBus, KEPT_EVENTS, Published, Watch};
+pub use image_describer::{ImageDescriber, Picture};
+pub use llm::{
+    ChatMessage, Llm, LlmDelta, OfferedTool, Prompt, Role, ToolChoice, ToolRequest, Usage,
+};
+pub use locks::{SessionLock, SessionLocks};
+pub use persons::{Exchange, Person, PersonId, PersonMemory, PersonOutcome, PersonStore};
+pub use provider_metrics::{PROVIDER_SECONDS, ProviderEnd, ProviderMetrics};
+pub use recording_sink::{RecordedFrame, RecordingSink};
+pub use service_state::ServiceState;
+pub use sessions::{KeptSession, SessionStore};
+pub use speaker_embedder::SpeakerEmbedder;
+pub use state::{StateError, StateEvent, StateOutcome, StateServer};
+pub use tool_clients::{LocalToolClient, RemoteCall, RemoteToolClient, ToolClients};
+pub use tools::{Provenance, Tool, ToolCall, ToolContent, ToolError, ToolOutput, ToolSource};
+pub use tts::{Line, Pcm, Tts};
+pub use turn_detector::TurnDetector;

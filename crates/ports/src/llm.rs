@@ -1,0 +1,154 @@
+//! Port of the language model: a conversation in, a streamed answer out.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{ProviderError, ServiceState};
+
+pub use hearken_proto::chat::Role;
+
+/// Language model.
+pub trait Llm: Send + Sync {
+    /// Streams an answer to a conversation. Nothing is sent before the stream is polled. Dropping
+    /// it cancels the request. The stream ends after [`LlmDelta::Finished`] or an error.
+    fn reply(&self, prompt: Prompt) -> BoxStream<'static, Result<LlmDelta, ProviderError>>;
+
+    /// Prefetches the common beginning of a conversation's prompts, if that makes the first answer
+    /// faster. Does nothing by default. Dropping it cancels the request.
+    fn prefetch(&self, _opening: Prompt) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
+    /// Returns the price of a million tokens, the highest of those that are configured; 0 if none is.
+    fn price_per_million(&self) -> f64 {
+        0.0
+    }
+
+    /// Returns the state of the services behind it. Asks none of them.
+    fn state(&self) -> ServiceState {
+        ServiceState::Ready
+    }
+}
+
+/// Conversation to continue.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Prompt {
+    /// Messages in order; the first is the system message.
+    pub messages: Vec<ChatMessage>,
+    /// Tools that the model may call. An empty list offers none.
+    pub tools: Arc<[OfferedTool]>,
+    /// Permission to call tools in this answer.
+    pub tool_choice: ToolChoice,
+    /// Maximum length of the answer, in tokens.
+    pub max_tokens: u32,
+    /// Sampling temperature, 0.0 to 1.0.
+    pub temperature: f64,
+    /// Name of the model; empty for the configured one.
+    pub model: String,
+}
+
+/// Use of the offered tools by the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ToolChoice {
+    /// The model decides whether to call them.
+    #[default]
+    Auto,
+    /// The model only answers. The tools are still sent, because model APIs refuse a conversation
+    /// with calls of tools that are not offered.
+    None,
+}
+
+/// Tool as presented to a model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OfferedTool {
+    /// Name of 1 to 64 letters, digits, `_` and `-`; unique in a prompt.
+    pub name: String,
+    /// Description for the model.
+    pub description: String,
+    /// JSON Schema of the arguments, an object.
+    pub parameters: Value,
+}
+
+/// Tool call as written by the model.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolRequest {
+    /// Id of the call, unique in a conversation.
+    pub id: String,
+    /// Offered name of the tool, if the model wrote it correctly.
+    pub name: String,
+    /// Arguments: a JSON object, if the model wrote it correctly.
+    pub arguments: String,
+}
+
+/// One message of a conversation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChatMessage {
+    /// Role of the author.
+    pub role: Role,
+    /// Words, or the result of a tool.
+    pub content: String,
+    /// Calls that the model made beside its words. Each is followed by its result.
+    pub calls: Vec<ToolRequest>,
+    /// Id of the call that a tool message answers; empty for other roles.
+    pub answers: String,
+}
+
+impl ChatMessage {
+    /// Creates a message with this role.
+    pub fn new(role: Role, content: impl Into<String>) -> Self {
+        Self { role, content: content.into(), calls: Vec::new(), answers: String::new() }
+    }
+
+    /// Creates a message of the model with words and calls.
+    pub fn calling(content: impl Into<String>, calls: Vec<ToolRequest>) -> Self {
+        Self { calls, ..Self::new(Role::Assistant, content) }
+    }
+
+    /// Returns the estimated size in memory, in bytes.
+    pub fn size_bytes(&self) -> usize {
+        let call = |call: &ToolRequest| {
+            size_of::<ToolRequest>() + call.id.len() + call.name.len() + call.arguments.len()
+        };
+        let calls: usize = self.calls.iter().map(call).sum();
+        size_of::<Self>() + self.content.len() + self.answers.len() + calls
+    }
+
+    /// Creates the result message of a call.
+    pub fn result(id: impl Into<String>, content: impl Into<String>) -> Self {
+        Self { answers: id.into(), ..Self::new(Role::Tool, content) }
+    }
+}
+
+/// Piece of an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub enum LlmDelta {
+    /// More text, cut anywhere.
+    Text(String),
+    /// The model begins to write tool calls: the text before is complete.
+    Calling,
+    /// Complete tool call.
+    Call(ToolRequest),
+    /// The answer is complete.
+    Finished {
+        /// Set if the answer was cut at its maximum length.
+        truncated: bool,
+        /// Token usage, if the provider reports it.
+        usage: Option<Usage>,
+    },
+}
+
+/// Token usage of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Usage {
+    /// Tokens read.
+    pub prompt_tokens: u64,
+    /// Tokens written.
+    pub completion_tokens: u64,
+    /// Cost of them, in billionths of the currency of the prices; 0 where no price is known.
+    #[serde(default)]
+    pub cost_nano: u64,
+}

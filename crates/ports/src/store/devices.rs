@@ -1,0 +1,203 @@
+//! Storage of devices, their binding and the codes of waiting ones: the port and its types. Not for access control.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use hearken_base::Secret;
+use hearken_proto::ids::DeviceId;
+use jiff::Timestamp;
+
+use super::StoreError;
+
+/// Most stored devices that nobody bound, named or configured. Beyond, those of the address with the
+/// most are deleted, not seen for the longest time first.
+pub const MAX_STRANGERS: u32 = 50_000;
+
+/// Most codes that may wait at once: more would make one easy to guess. Beyond, the oldest of the
+/// address with the most is dropped.
+pub const MAX_CODES: u32 = 5_000;
+
+/// Most codes that may wait at one address. Beyond, its oldest is dropped.
+pub const MAX_CODES_PER_ADDRESS: u32 = 500;
+
+/// Most revocations that are stored. Beyond, the oldest are deleted.
+pub const MAX_REVOCATIONS: u32 = 10_000;
+
+/// Device as stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Device {
+    /// MAC address, lower case.
+    pub device_id: DeviceId,
+    /// UUID that the firmware created at its first boot. It tells the device from others that only
+    /// know its address.
+    pub client_id: Secret,
+    /// Name given by people; empty if there is none.
+    pub name: String,
+    /// Type of the board, such as `bread-compact-wifi`; empty if unknown.
+    pub board: String,
+    /// Model of the chip; empty if unknown.
+    pub chip: String,
+    /// Serial number burned into the device, which few have; empty if unknown.
+    pub serial_number: String,
+    /// Version of the firmware; empty if unknown.
+    pub firmware_version: String,
+    /// Time of the device's first report.
+    pub first_seen: Timestamp,
+    /// Last time that it asked for its settings, or connected while binding is on.
+    pub last_seen: Timestamp,
+    /// True after somebody entered its code.
+    pub bound: bool,
+    /// Agent whose tool clients its conversations use.
+    pub agent: String,
+    /// Names of tool sources that are switched off in its conversations.
+    pub tools_off: Vec<String>,
+    /// System prompt of its conversations; empty for the deployment's own.
+    pub system_prompt: String,
+    /// Id of its role; empty for none.
+    pub role_id: String,
+}
+
+/// Data that a device sends about itself when it asks for its settings; empty if it sends none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceReport {
+    /// MAC address, lower case.
+    pub device_id: DeviceId,
+    /// UUID of the client.
+    pub client_id: Secret,
+    /// Address under which it is counted.
+    pub address: String,
+    /// Type of the board.
+    pub board: String,
+    /// Model of the chip.
+    pub chip: String,
+    /// Serial number of the device.
+    pub serial_number: String,
+    /// Version of the firmware.
+    pub firmware_version: String,
+}
+
+/// Client to which a report leaves a device that nobody bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClientRule {
+    /// The first that reported; a report of another changes nothing.
+    First,
+    /// The latest that reported.
+    Latest,
+}
+
+/// What decides if a token of a device id is still valid.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TokenHolder {
+    /// Client to which the device belongs; `None` if the device is not stored.
+    pub client_id: Option<Secret>,
+    /// Time until which tokens were revoked.
+    pub revoked_until: Option<Timestamp>,
+}
+
+/// Device that asks for a code, and the address under which it is counted.
+#[derive(Debug, Clone, Copy)]
+pub struct CodeRequest<'a> {
+    /// Id of the device.
+    pub device_id: &'a DeviceId,
+    /// UUID of the client.
+    pub client_id: &'a Secret,
+    /// Address under which it is counted.
+    pub address: &'a str,
+}
+
+/// Activation of a device that waits to be bound.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Activation {
+    /// Six digits; none after somebody entered them.
+    pub code: Option<String>,
+    /// Challenge that a device with a key signs.
+    pub challenge: String,
+    /// End of the code's lifetime.
+    pub expires: Timestamp,
+}
+
+/// Page of the list of devices, ordered by id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DevicePage {
+    /// Devices of this page.
+    pub devices: Vec<Device>,
+    /// True if there are more devices after the last one.
+    pub more: bool,
+}
+
+/// Storage of devices. Every call ends within seconds, with an error if the store is down.
+#[async_trait]
+pub trait DeviceStore: Send + Sync {
+    /// Stores a device's report and returns the device. For a bound device, a report of another
+    /// client changes nothing; for others, the rule decides. A device without a client id takes
+    /// that of the report.
+    async fn report(
+        &self,
+        report: &DeviceReport,
+        rule: ClientRule,
+        now: Timestamp,
+    ) -> Result<Device, StoreError>;
+
+    /// Returns what decides if a token of this device is still valid.
+    async fn token_holder(&self, id: &DeviceId) -> Result<TokenHolder, StoreError>;
+
+    /// Records that the device was seen at this time, and returns it.
+    async fn seen(&self, id: &DeviceId, now: Timestamp) -> Result<Option<Device>, StoreError>;
+
+    /// Returns a device.
+    async fn device(&self, id: &DeviceId) -> Result<Option<Device>, StoreError>;
+
+    /// Returns at most `limit` devices with ids greater than `after`.
+    async fn devices(&self, after: &str, limit: u32) -> Result<DevicePage, StoreError>;
+
+    /// Returns the code of this device and client: the existing one while it is valid, else a new
+    /// one. A new code may drop another: see [`MAX_CODES`] and [`MAX_CODES_PER_ADDRESS`].
+    async fn activation(
+        &self,
+        request: CodeRequest<'_>,
+        lifetime: Duration,
+        now: Timestamp,
+    ) -> Result<Activation, StoreError>;
+
+    /// Returns the activation of this device and client, also after binding, if it has not expired.
+    async fn waiting(
+        &self,
+        id: &DeviceId,
+        client_id: &Secret,
+        now: Timestamp,
+    ) -> Result<Option<Activation>, StoreError>;
+
+    /// Binds the device that waits with this code, and names it; none if no device has this code.
+    /// If it belonged to another client, revokes its tokens.
+    async fn bind(
+        &self,
+        code: &str,
+        name: Option<&str>,
+        now: Timestamp,
+    ) -> Result<Option<Device>, StoreError>;
+
+    /// Names a device; none if there is no such device.
+    async fn rename(&self, id: &DeviceId, name: &str) -> Result<Option<Device>, StoreError>;
+
+    /// Deletes a device and its binding, and revokes its tokens. Returns false if there is no such
+    /// device.
+    async fn forget(&self, id: &DeviceId, now: Timestamp) -> Result<bool, StoreError>;
+
+    /// Revokes all tokens of a device that were made until now, whether it is stored or not.
+    async fn revoke_tokens(&self, id: &DeviceId, now: Timestamp) -> Result<(), StoreError>;
+
+    /// Stores the key that is burned into the device with this serial number.
+    async fn provision(&self, serial_number: &str, key: &[u8]) -> Result<(), StoreError>;
+
+    /// Deletes the key of this serial number. Returns false if there is none.
+    async fn unprovision(&self, serial_number: &str) -> Result<bool, StoreError>;
+
+    /// Returns the key of this serial number.
+    async fn key(&self, serial_number: &str) -> Result<Option<Vec<u8>>, StoreError>;
+
+    /// Closes the store's connections.
+    async fn close(&self);
+
+    /// Checks that it can be read and written now.
+    async fn check_usable(&self) -> Result<(), StoreError>;
+}

@@ -1,0 +1,105 @@
+//! Limits on what a source of tools may put into a prompt. Not for names that models see, nor for policies.
+
+use crate::Tool;
+
+/// Largest schema of a tool's arguments, in bytes of JSON. A tool with a larger one is left out.
+pub const MAX_SCHEMA_BYTES: usize = 64 * 1024;
+/// Maximum number of tools of one source.
+pub const MAX_TOOLS: usize = 1_000;
+/// Longest name of a tool at its source, in bytes. A tool with a longer one is left out.
+pub const MAX_NAME_BYTES: usize = 256;
+/// Longest description of a tool, in characters. The rest is cut.
+pub const MAX_DESCRIPTION_CHARS: usize = 2_000;
+/// Largest size of the tools of one source, in bytes of JSON. Further tools are left out.
+pub const MAX_SOURCE_BYTES: usize = 1 << 20;
+
+/// Cuts a description that is too long, and marks the place.
+pub fn cut_description(description: &str) -> String {
+    match description.char_indices().nth(MAX_DESCRIPTION_CHARS) {
+        None => description.to_owned(),
+        Some(_) => {
+            let mut kept: String = description.chars().take(MAX_DESCRIPTION_CHARS - 1).collect();
+            kept.push('…');
+            kept
+        }
+    }
+}
+
+/// Returns the tools of a source within all limits, in order. Of several tools with the same name,
+/// keeps the first: a call reaches that one. Logs what is left out.
+pub fn within_limits(source: &str, tools: impl IntoIterator<Item = Tool>) -> Vec<Tool> {
+    let mut kept: Vec<Tool> = Vec::new();
+    let (mut left_out, mut room) = (0_usize, MAX_SOURCE_BYTES);
+    for mut tool in tools {
+        if kept.iter().any(|known| known.name == tool.name) {
+            continue;
+        }
+        tool.description = cut_description(&tool.description);
+        let schema = tool.parameters.to_string().len();
+        let size = tool.name.len() + tool.description.len() + schema;
+        let fits = tool.name.len() <= MAX_NAME_BYTES
+            && schema <= MAX_SCHEMA_BYTES
+            && size <= room
+            && kept.len() < MAX_TOOLS;
+        if fits {
+            room -= size;
+            kept.push(tool);
+        } else {
+            left_out += 1;
+        }
+    }
+    if left_out > 0 {
+        tracing::warn!(
+            source,
+            left_out,
+            kept = kept.len(),
+            "left out tools whose names or schemas are too long, or that are too many"
+        );
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn tool(name: &str, description: &str, parameters: Value) -> Tool {
+        let (name, description) = (name.to_owned(), description.to_owned());
+        Tool { name, description, parameters, finishes: false, destructive: false }
+    }
+
+    fn names(tools: &[Tool]) -> Vec<&str> {
+        tools.iter().map(|tool| tool.name.as_str()).collect()
+    }
+
+    #[test]
+    fn descriptions_are_cut_between_characters() {
+        let longest = "字".repeat(MAX_DESCRIPTION_CHARS);
+        assert_eq!(cut_description(&longest), longest);
+        let cut = cut_description(&"字".repeat(MAX_DESCRIPTION_CHARS + 1));
+        assert_eq!(cut.chars().count(), MAX_DESCRIPTION_CHARS);
+        assert!(cut.ends_with("字…"));
+    }
+
+    #[test]
+    fn tools_beyond_a_limit_are_left_out_and_the_others_stay() {
+        let schema = json!({"description": "x".repeat(MAX_SCHEMA_BYTES)});
+        let tools = [
+            tool("a", "first", json!({})),
+            tool("a", "second", json!({})),
+            tool(&"n".repeat(MAX_NAME_BYTES + 1), "", json!({})),
+            tool("large", "", schema),
+            tool("b", &"x".repeat(9_000), json!({})),
+        ];
+        let kept = within_limits("s", tools);
+        assert_eq!(names(&kept), ["a", "b"]);
+        assert_eq!((kept[0].description.as_str(), kept[1].description.len()), ("first", 2_002));
+        let many = (0..MAX_TOOLS + 5).map(|n| tool(&n.to_string(), "", json!({})));
+        assert_eq!(within_limits("s", many).len(), MAX_TOOLS);
+        let schema = json!({"description": "x".repeat(60_000)});
+        let large = (0..99).map(|n| tool(&n.to_string(), "", schema.clone()));
+        assert_eq!(within_limits("s", large).len(), MAX_SOURCE_BYTES / 60_020);
+    }
+}

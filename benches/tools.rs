@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use actix_web::{App, HttpResponse, HttpServer, web};
 use hdrhistogram::Histogram;
-use hearken_actors::tools::{ToolSettings, Toolbox};
+use hearken_dialogue::tools::{ToolSettings, Toolbox};
 use hearken_ports::{ToolCall, ToolRequest, ToolSource};
 use hearken_socket::HeldText;
 use hearken_tool_sources::{

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hearken::config::env::{EnvVars as _, ProcessEnv, for_tool_servers};
-use hearken_actors::tools::{ToolSettings, Toolbox};
+use hearken_dialogue::tools::{ToolSettings, Toolbox};
 use hearken_ports::{OfferedTool, ToolCall, ToolRequest, ToolSource};
 use hearken_tool_sources::{
     Builtin, BuiltinSettings, DEFAULT_AGENT, Endpoint, Servers, SourceState, Sources, ToolServer,

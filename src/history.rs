@@ -8,8 +8,8 @@ pub mod trial;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hearken_actors::turn_trace::{EndedTurn, TurnJournal};
 use hearken_base::reloadable::Reloadable;
+use hearken_dialogue::turn_trace::{EndedTurn, TurnJournal};
 use hearken_ports::store::{HistoryPart, HistoryStore, HistoryTurn, MOST_DELETED, StoreError};
 use jiff::{SignedDuration, Timestamp};
 use metrics::{counter, describe_counter};

@@ -17,9 +17,9 @@ use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use hearken_actors::metrics;
 use hearken_base::private_files;
 use hearken_base::redaction::redact;
+use hearken_dialogue::metrics;
 use hearken_ports::{RecordedFrame, RecordingSink};
 use hearken_proto::device::Uplink;
 use hearken_proto::recording::{Content, Frame, Header};

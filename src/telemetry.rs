@@ -6,9 +6,9 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use hearken_actors::metrics::stages::TURN_SECONDS;
-use hearken_actors::metrics::{COUNTS, SECONDS, SECONDS_BOUNDS};
 use hearken_base::log::{ZoneTime, filter};
+use hearken_dialogue::metrics::stages::TURN_SECONDS;
+use hearken_dialogue::metrics::{COUNTS, SECONDS, SECONDS_BOUNDS};
 use hearken_ports::PROVIDER_SECONDS;
 use jiff::tz::TimeZone;
 use metrics::gauge;

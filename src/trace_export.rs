@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use hearken_actors::turn_trace::{Outcome, Span as StageSpan, TracedTurn, TurnJournal};
 use hearken_base::Secret;
+use hearken_dialogue::turn_trace::{Outcome, Span as StageSpan, TracedTurn, TurnJournal};
 use hearken_outbound::http;
 use metrics::{Counter, counter};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use hearken_actors::turn_trace::{Stage, TracedTurn};
+use hearken_dialogue::turn_trace::{Stage, TracedTurn};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;

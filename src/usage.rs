@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hearken_actors::usage::UsageMeter;
+use hearken_dialogue::usage::UsageMeter;
 use hearken_ports::store::{StoreError, StoreErrorKind, UsageGroup, UsageStore};
 use hearken_ports::usage::{UsageKey, Used};
 use hearken_proto::ids::DeviceId;

@@ -198,10 +198,10 @@ pub enum ToolProtocol {
 
 #[cfg(test)]
 mod tests {
-    use hearken_actors::turn_trace::{
+    use hearken_cluster::RedisState;
+    use hearken_dialogue::turn_trace::{
         Activity as TurnState, ClientKind as TurnKind, Outcome as TurnOutcome,
     };
-    use hearken_cluster::RedisState;
     use hearken_engines::supervise::EngineState;
     use hearken_ports::ServiceState;
     use hearken_ports::role::{InterruptionManner, Keep};

@@ -6,25 +6,16 @@
 #![doc = include_str!("../README.md")]
 
 pub mod actors;
-pub mod admission;
 pub mod chat;
 pub mod device_registry;
-pub mod dialogue;
+pub mod device_tools;
 pub mod gateway;
 pub mod interruption;
 mod lifetime;
-pub mod metrics;
-pub mod people;
-pub mod role;
 pub mod settings;
-pub mod speaker_tracker;
 pub mod speculation;
 #[cfg(feature = "testkit")]
 pub mod testkit;
-pub mod tools;
 pub mod turn_detection;
-pub mod turn_factory;
-pub mod turn_trace;
 pub mod unfinished;
-pub mod usage;
 pub mod utterance_channel;

@@ -5,15 +5,15 @@
 use std::time::Duration;
 
 use hearken_audio::{HearingSettings, SpeakingSettings};
-use hearken_base::language::{Language, bare};
+use hearken_base::language::bare;
 use hearken_base::ms;
+use hearken_dialogue::admission::AdmissionSettings;
+use hearken_dialogue::tools::ToolSettings;
+use hearken_dialogue::{DialogueSettings, Phrases};
 use serde::{Deserialize, Serialize};
 
-use crate::admission::AdmissionSettings;
-use crate::dialogue::{DialogueSettings, Phrases};
 use crate::interruption::InterruptionSettings;
 use crate::speculation::SpeculationSettings;
-use crate::tools::ToolSettings;
 use crate::turn_detection::TurnDetectionSettings;
 
 /// Settings of the actors of one connection.
@@ -90,23 +90,6 @@ impl DeviceSettings {
     pub fn is_wake_word(&self, text: &str) -> bool {
         let text = bare(text);
         self.wake_words.iter().any(|w| bare(w) == text)
-    }
-}
-
-impl Default for DialogueSettings {
-    fn default() -> Self {
-        Self {
-            system_prompt: "You are a friendly voice assistant in a loudspeaker, without eyes or \
-                            hands. Answer in the language that the user speaks, in one or two \
-                            short spoken sentences, in plain text without Markdown. If you do not \
-                            know or cannot do something, say so."
-                .into(),
-            emotion_prompt: "Begin your answer with one emoji that shows how you feel.".into(),
-            max_messages: 10,
-            max_tokens: 200,
-            temperature: 0.6,
-            language: Language::Chinese,
-        }
     }
 }
 

@@ -9,12 +9,12 @@ use std::time::Duration;
 use hearken_audio::endpointer::LOOKS;
 use hearken_base::language::Language;
 use hearken_base::ms;
+use hearken_dialogue::SpokenLanguage;
+use hearken_dialogue::admission::Admission;
 use hearken_ports::TurnDetector;
 use hearken_proto::ids::DeviceId;
 use serde::{Deserialize, Serialize};
 
-use crate::admission::Admission;
-use crate::dialogue::SpokenLanguage;
 use crate::unfinished::UnfinishedWords;
 
 /// Weight of the newest pause in the mean that is learned.

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use hearken_actors::chat::ChatSettings;
 use hearken_actors::device_registry::DeviceRegistry;
-use hearken_actors::dialogue::DialogueSettings;
 use hearken_actors::gateway::GatewaySettings;
-use hearken_actors::tools::ToolPolicies;
-use hearken_actors::usage::UsageMeter;
 use hearken_base::Secret;
 use hearken_base::reloadable::Reloadable;
 use hearken_base::slots::Slots;
 use hearken_cluster::LocalLimit;
+use hearken_dialogue::DialogueSettings;
+use hearken_dialogue::tools::ToolPolicies;
+use hearken_dialogue::usage::UsageMeter;
 use hearken_ports::store::SettingsStore;
 use hearken_providers::CostTracker;
 

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use hearken_actors::actors::pipeline::Ports;
-use hearken_actors::dialogue::{ConversationStyle, Dialogue, LocalTime};
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::tools::Toolbox;
+use hearken_dialogue::tools::Toolbox;
+use hearken_dialogue::{ConversationStyle, Dialogue, LocalTime};
 use hearken_engines::supervise::EngineStates;
 use hearken_ports::{Prompt, ToolSource};
 use hearken_providers::tts::CachedTts;

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use hearken_actors::dialogue::Phrases;
+use hearken_base::stop_signal::stop_requested;
+use hearken_dialogue::Phrases;
 use hearken_proto::device::ListenMode;
 use hearken_virtual_device::load::{Distribution, Figures, LoadPlan, Measured};
 
 use super::mock_services::speech as speech_of;
-use hearken_base::stop_signal::stop_requested;
 
 /// Loads a server with many virtual devices, and shows times, packets, errors and resource usage.
 ///

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hearken_actors::people::{MOST_SENTENCES, SENTENCES};
+use hearken_dialogue::people::{MOST_SENTENCES, SENTENCES};
 use reqwest::Method;
 use serde_json::{Value, json};
 

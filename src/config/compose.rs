@@ -2,11 +2,11 @@
 //! Not for the sections themselves.
 
 use hearken_actors::chat::ChatSettings;
-use hearken_actors::dialogue::DialogueSettings;
 use hearken_actors::gateway::GatewaySettings;
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::tools::{ToolPolicies, ToolSettings};
 use hearken_base::reloadable::Reloadable;
+use hearken_dialogue::DialogueSettings;
+use hearken_dialogue::tools::{ToolPolicies, ToolSettings};
 use jiff::tz::TimeZone;
 
 use super::Config;

@@ -28,19 +28,19 @@ mod traces;
 
 use std::collections::BTreeSet;
 
-use hearken_actors::admission::AdmissionSettings;
 use hearken_actors::chat::ChatSettings;
-use hearken_actors::dialogue::{DialogueSettings, Phrases};
 use hearken_actors::gateway::GatewaySettings;
 use hearken_actors::interruption::InterruptionSettings;
-use hearken_actors::people::SpeakerSettings;
 use hearken_actors::settings::{DeviceSettings, LaneSizes};
 use hearken_actors::speculation::SpeculationSettings;
 use hearken_actors::turn_detection::TurnDetectionSettings;
-use hearken_actors::turn_trace::JournalSettings;
-use hearken_actors::usage::UsageSettings;
 use hearken_audio::{HearingSettings, SpeakingSettings};
 use hearken_cluster::RedisConfig;
+use hearken_dialogue::admission::AdmissionSettings;
+use hearken_dialogue::people::SpeakerSettings;
+use hearken_dialogue::turn_trace::JournalSettings;
+use hearken_dialogue::usage::UsageSettings;
+use hearken_dialogue::{DialogueSettings, Phrases};
 use hearken_providers::state::StateConfig;
 use hearken_providers::{AsrSettings, LlmSettings, TtsSettings, VisionSettings};
 use hearken_store::StoreConfig;

@@ -5,11 +5,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hearken_actors::dialogue::Phrases;
-use hearken_actors::tools::{
+use hearken_base::ms;
+use hearken_dialogue::Phrases;
+use hearken_dialogue::tools::{
     ConsentSettings, Introduction, ToolPolicies, ToolPolicy, ToolSettings,
 };
-use hearken_base::ms;
 use hearken_tool_sources::{BuiltinSettings, ToolServer};
 use serde::{Deserialize, Serialize};
 

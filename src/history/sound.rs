@@ -4,10 +4,10 @@ use std::io::Cursor;
 use std::time::Duration;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
-use hearken_actors::turn_trace::TracedSound;
 use hearken_audio::opus::{Decoder, Encoder, OpusError};
 use hearken_audio::pcm;
 use hearken_audio::voice_detector::SAMPLE_RATE_HZ;
+use hearken_dialogue::turn_trace::TracedSound;
 use hearken_ports::store::{Side, SoundPlace, TurnSound};
 use hound::{SampleFormat, WavSpec, WavWriter};
 

@@ -1,6 +1,6 @@
 //! What is kept and what is deleted: turns of a journal in a store in memory, and one whose file is away for a while.
 
-use hearken_actors::turn_trace::{ClientKind, Outcome};
+use hearken_dialogue::turn_trace::{ClientKind, Outcome};
 use hearken_ports::role::Keep;
 use hearken_ports::store::{DeviceStore as _, HistoryFilter};
 use hearken_store::SqlStore;

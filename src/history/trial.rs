@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use hearken_actors::dialogue::{ConversationStyle, DialogueSettings, LocalTime};
-use hearken_actors::role::AssignedRole;
-use hearken_actors::usage::UsageMeter;
 use hearken_base::reloadable::Reloadable;
+use hearken_dialogue::role::AssignedRole;
+use hearken_dialogue::usage::UsageMeter;
+use hearken_dialogue::{ConversationStyle, DialogueSettings, LocalTime};
 use hearken_ports::role::RoleSettings;
 use hearken_ports::store::{HistoryFilter, HistoryStore, StoreError, StoredTurn};
 use hearken_ports::usage::{LimitReached, Used};

@@ -70,7 +70,7 @@ pub(super) async fn connect(
     let slot = match slot_of(&request, &device_endpoint.connection_slots) {
         Ok(slot) => slot,
         Err(full) => {
-            hearken_actors::metrics::connection_refused();
+            hearken_dialogue::metrics::connection_refused();
             return Ok(answer(Fault::Busy, &format!("connections of devices: {full}")));
         }
     };

@@ -9,7 +9,7 @@ use actix_web::{HttpResponse, web};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use hearken_actors::people::{MOST_SENTENCES, People, PeopleError};
+use hearken_dialogue::people::{MOST_SENTENCES, People, PeopleError};
 use hearken_ports::store::{RoleStore, StoreError};
 use hearken_ports::{BoxError, Exchange, Person, PersonId};
 use hearken_proto::fault::Fault;

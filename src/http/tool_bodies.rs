@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hearken_actors::tools::{ToolPolicies, ToolPolicy};
+use hearken_dialogue::tools::{ToolPolicies, ToolPolicy};
 use hearken_ports::{ToolContent, ToolOutput};
 use hearken_tool_sources::{
     DeviceToolsView, Inventory, Origin, ServerView, SessionToolsView, SourceKind, SourceOfDevice,

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use actix_web::{HttpRequest, HttpResponse, web};
-use hearken_actors::tools::ToolPolicies;
 use hearken_base::reloadable::Reloadable;
 use hearken_base::slots::Slots;
+use hearken_dialogue::tools::ToolPolicies;
 use hearken_ports::{ImageDescriber, ToolCall, ToolError};
 use hearken_proto::fault::Fault;
 use hearken_providers::Vision;

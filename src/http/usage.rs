@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use actix_web::{HttpRequest, HttpResponse, web};
-use hearken_actors::usage::UsageSettings;
+use hearken_dialogue::usage::UsageSettings;
 use hearken_ports::usage::{DailyLimits, LimitOf, Limited, Used};
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::DeviceId;

@@ -2,7 +2,7 @@
 //! who was asked can do that.
 
 use actix_web::{HttpResponse, web};
-use hearken_actors::tools::waiting::WaitingCalls;
+use hearken_dialogue::tools::waiting::WaitingCalls;
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::DeviceId;
 use serde::{Deserialize, Serialize};

@@ -6,13 +6,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use hearken_actors::dialogue::template::fill;
-use hearken_actors::dialogue::turn::{Said, ToolRound};
-use hearken_actors::dialogue::{Cleaner, Memory, TurnEnd, TurnRecord, message_repair};
-use hearken_actors::tools::schema::weight;
-use hearken_actors::usage::UsageMeter;
 use hearken_audio::playout::PlayedBack;
 use hearken_base::language::Language;
+use hearken_dialogue::template::fill;
+use hearken_dialogue::tools::schema::weight;
+use hearken_dialogue::turn::{Said, ToolRound};
+use hearken_dialogue::usage::UsageMeter;
+use hearken_dialogue::{Cleaner, Memory, TurnEnd, TurnRecord, message_repair};
 use hearken_ports::store::MuseumSession;
 use hearken_ports::usage::Used;
 use hearken_ports::{

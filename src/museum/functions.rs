@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use hearken_actors::tools::calls::arguments;
-use hearken_actors::tools::schema::{Schema, off_worker, weight};
+use hearken_dialogue::tools::calls::arguments;
+use hearken_dialogue::tools::schema::{Schema, off_worker, weight};
 use hearken_ports::{OfferedTool, ToolRequest};
 use hearken_proto::museum::Mistake;
 use serde_json::{Map, Value, json};

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use hearken_actors::tools::schema::weight;
+use hearken_dialogue::tools::schema::weight;
 use hearken_proto::json;
 use hearken_proto::museum::{MAX_INPUT_CHARS, MAX_METADATA_BYTES, ParseRequest, Register};
 use serde_json::{Value, json};

@@ -14,12 +14,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use hearken_actors::dialogue::LocalTime;
-use hearken_actors::tools::schema::off_worker;
-use hearken_actors::usage::UsageMeter;
 use hearken_base::reloadable::Reloadable;
 use hearken_base::wall_clock::Clock;
 use hearken_cluster::SharedCache;
+use hearken_dialogue::LocalTime;
+use hearken_dialogue::tools::schema::off_worker;
+use hearken_dialogue::usage::UsageMeter;
 use hearken_ports::store::{MuseumSession, MuseumStore, StoreError};
 use hearken_ports::usage::LimitReached;
 use hearken_ports::{BoxError, Llm, ProviderError, SessionLocks};

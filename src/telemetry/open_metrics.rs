@@ -5,8 +5,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use hearken_actors::metrics::SECONDS_BOUNDS;
-use hearken_actors::metrics::exemplars::{Buckets, Exemplar, Exemplars, Labels};
+use hearken_dialogue::metrics::SECONDS_BOUNDS;
+use hearken_dialogue::metrics::exemplars::{Buckets, Exemplar, Exemplars, Labels};
 
 use crate::turn_json::trace_id;
 

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
-use hearken_actors::dialogue::Phrases;
+use hearken_dialogue::Phrases;
 use hearken_mock_services::{Addresses, Delay, MockServices, Reply};
 use hearken_proto::device::ListenMode;
 use hearken_test_support::eventually;

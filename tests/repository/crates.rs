@@ -24,35 +24,40 @@ fn dependencies(folder: &str) -> Vec<String> {
 
 #[test]
 fn crates_depend_one_way() {
-    let allowed: [(&str, &[&str]); 23] = [
+    let allowed: [(&str, &[&str]); 24] = [
         ("proto", &[]),
         ("crates/audio", &["base", "proto"]),
         ("crates/base", &[]),
         ("crates/cluster", &["actors", "base", "ports", "proto"]),
+        ("crates/dialogue", &["audio", "base", "ports", "proto"]),
         ("crates/engine-program", &["audio", "base", "engines", "outbound"]),
         ("crates/engines", &["audio", "base", "outbound", "proto"]),
         ("crates/inference", &["base"]),
         ("crates/mock-services", &["audio", "engines", "proto", "virtual-device"]),
         ("crates/outbound", &["base", "ports"]),
         ("crates/ports", &["base", "proto"]),
-        ("crates/providers", &["actors", "audio", "base", "outbound", "ports", "proto"]),
+        ("crates/providers", &["audio", "base", "outbound", "ports", "proto"]),
         (
             "crates/simulation",
-            &["actors", "audio", "base", "cluster", "ports", "proto", "socket", "store"],
+            &[
+                "actors", "audio", "base", "cluster", "dialogue", "ports", "proto", "socket",
+                "store",
+            ],
         ),
         ("crates/socket", &["base", "proto"]),
         ("crates/speaker-embedder", &["audio", "inference", "ports"]),
         ("crates/state-server", &["proto"]),
         ("crates/store", &["base", "ports", "proto"]),
         (TEST_SUPPORT, &["engines", "ports", "proto", "state-server", "tool-sources"]),
-        ("crates/tool-sources", &["actors", "base", "outbound", "ports", "proto", "socket"]),
-        ("crates/turn-detector", &["actors", "inference", "ports"]),
+        ("crates/tool-sources", &["base", "dialogue", "outbound", "ports", "proto", "socket"]),
+        ("crates/turn-detector", &["inference", "ports"]),
         (
             "crates/turns",
             &[
                 "actors",
                 "audio",
                 "base",
+                "dialogue",
                 "ports",
                 "proto",
                 "socket",
@@ -62,13 +67,14 @@ fn crates_depend_one_way() {
             ],
         ),
         ("crates/virtual-device", &["audio", "outbound", "proto"]),
-        ("actors", &["audio", "base", "ports", "proto", "socket"]),
+        ("actors", &["audio", "base", "dialogue", "ports", "proto", "socket"]),
         (
             "tests/fuzz",
             &[
                 "actors",
                 "audio",
                 "base",
+                "dialogue",
                 "engines",
                 "ports",
                 "proto",
@@ -108,7 +114,7 @@ fn some_crates_of_others_have_one_home() {
         ("llama-cpp-2", &["crates/engine-program"]),
         ("sherpa-onnx", &["crates/engine-program"]),
         ("redis", &["crates/cluster"]),
-        ("rmcp", &["actors", "crates/tool-sources"]),
+        ("rmcp", &["actors", "crates/dialogue", "crates/tool-sources"]),
         ("sqlx", &["crates/store", TEST_SUPPORT]),
         ("rten", &["crates/inference"]),
     ];

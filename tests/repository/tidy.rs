@@ -196,7 +196,7 @@ fn unmaintained_crates_are_known_to_one_file_each() {
 fn folders_keep_to_their_own() {
     let rules: [(&str, &[&str]); 4] = [
         ("proto/src", &["tokio", "actix", "tracing", "SystemTime", "Instant"]),
-        ("actors/src/dialogue", &["actix", "opus", "reqwest"]),
+        ("crates/dialogue/src", &["actix", "audiopus", "reqwest", "sqlx"]),
         ("crates/audio/src", &["actix", "tokio", "async fn"]),
         ("crates/providers/src", &["hearken_actors::device", "hearken_actors::pipeline"]),
     ];

@@ -1,9 +1,9 @@
 //! What a model writes on its way to the synthesiser, and the JSON of a device. Not for sound.
 
 use divan::{Bencher, black_box};
-use hearken_actors::dialogue::Cleaner;
-use hearken_actors::dialogue::sentence::SentenceSplitter;
-use hearken_actors::tools::names::Names;
+use hearken_dialogue::Cleaner;
+use hearken_dialogue::sentence::SentenceSplitter;
+use hearken_dialogue::tools::names::Names;
 use hearken_proto::device::{AudioParams, Downlink, ServerHello, Uplink};
 use hearken_proto::ids::SessionId;
 

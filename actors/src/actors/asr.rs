@@ -7,18 +7,18 @@ use std::sync::Arc;
 
 use actix::fut::{ActorFutureExt as _, WrapFuture as _};
 use actix::{Actor, AsyncContext as _, Context, Handler, Recipient};
+use hearken_dialogue::Turn;
+use hearken_dialogue::admission::Admission;
+use hearken_dialogue::people::Speaker;
+use hearken_dialogue::speaker_tracker::SpeakerTracker;
+use hearken_dialogue::turn_trace::Stage;
 use hearken_ports::{Asr, Transcript};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use self::recognition::{Listener, Recognition};
 use crate::actors::messages::{Hypothesis, OpenUtterance, PartialTranscript, UtteranceRecognised};
-use crate::admission::Admission;
-use crate::dialogue::Turn;
-use crate::people::Speaker;
-use crate::speaker_tracker::SpeakerTracker;
 use crate::speculation::SpeculationSettings;
-use crate::turn_trace::Stage;
 use crate::unfinished::UnfinishedWords;
 
 /// Recipients of the actor's messages.

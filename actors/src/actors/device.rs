@@ -15,6 +15,8 @@ use std::collections::VecDeque;
 use actix::fut::{ActorFutureExt as _, wrap_future};
 use actix::{Actor, ActorContext as _, AsyncContext as _, Handler, Running, StreamHandler};
 use hearken_base::paced_log::PacedLog;
+use hearken_dialogue::metrics::{ActivityState, actor_metrics};
+use hearken_dialogue::turn_factory::TurnFactory;
 use hearken_proto::device::Downlink;
 use hearken_proto::ids::SessionId;
 use hearken_socket::{Inbound, Incoming, SocketContext, SocketFrame};
@@ -29,8 +31,6 @@ use crate::actors::messages::{
     Transcribed,
 };
 use crate::device_registry::Registration;
-use crate::metrics::{ActivityState, actor_metrics};
-use crate::turn_factory::TurnFactory;
 
 pub use state::{DeviceConnection, DeviceRules, PipelineHandles, StartPipeline};
 

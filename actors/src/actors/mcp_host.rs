@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use actix::fut::WrapFuture as _;
 use actix::{Actor, AsyncContext as _, Context, Handler, Recipient, SpawnHandle};
+use hearken_dialogue::metrics::actor_metrics;
 use rmcp::service::{RoleClient, RunningService, serve_directly};
 use serde_json::Value;
 use tokio::sync::{Mutex, Notify, mpsc};
@@ -15,11 +16,10 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::actors::messages::{DeviceOrder, DeviceToolMessage, ToolsListed};
-use crate::metrics::actor_metrics;
-use crate::tools::device::{DeviceTools, McpClientHandler, initialize_request};
-use crate::tools::iot::ThingTools;
-use crate::tools::link::{DeviceLink, INBOUND, Inbound};
-use crate::tools::repair::Extras;
+use crate::device_tools::iot::ThingTools;
+use crate::device_tools::link::{DeviceLink, INBOUND, Inbound};
+use crate::device_tools::repair::Extras;
+use crate::device_tools::{DeviceTools, McpClientHandler, initialize_request};
 
 /// Seconds until a device gets a fresh token for its camera, drawn anew each time, so that devices
 /// that connected together do not renew together. Tokens live an hour.

@@ -20,6 +20,7 @@ use bytes::Bytes;
 use hearken_audio::echo::SentPackets;
 use hearken_audio::playout::PlayedBack as HeardPart;
 use hearken_base::language::Language;
+use hearken_dialogue::{Turn, TurnEvent, TurnInput};
 use hearken_ports::{ProviderError, Transcript};
 use hearken_proto::device::{Downlink, Emotion, Features, IotReport, ListenMode};
 use hearken_proto::fault::Fault;
@@ -28,7 +29,6 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::dialogue::{Turn, TurnEvent, TurnInput};
 use crate::utterance_channel::AudioReceiver;
 
 /// Audio packet or listening order of a device. DeviceActor -> VadActor, data lane, up to 50 a

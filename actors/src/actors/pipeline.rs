@@ -8,6 +8,18 @@ use std::time::Duration;
 use actix::{Actor as _, Addr, Arbiter, ArbiterHandle, Recipient};
 use hearken_audio::SpeakingSettings;
 use hearken_base::reloadable::Reloadable;
+use hearken_dialogue::admission::Admission;
+use hearken_dialogue::people::People;
+use hearken_dialogue::role::{CurrentRole, RoleLookup};
+use hearken_dialogue::speaker_tracker::SpeakerTracker;
+use hearken_dialogue::style::StyleLookup;
+use hearken_dialogue::tools::speakers::SpeakerTools;
+use hearken_dialogue::tools::{
+    FinishingCalls, SourceLookup, SourceProvider, Toolbox, ToolsetInterner, Vision, VisionLookup,
+};
+use hearken_dialogue::turn_factory::TurnFactory;
+use hearken_dialogue::turn_trace::{ClientKind, TurnJournal};
+use hearken_dialogue::{CurrentStyle, Dialogue, DialogueSettings, LocalTime, SpokenLanguage};
 use hearken_ports::{Asr, ImageDescriber, Llm, ToolSource, Tts, TurnDetector};
 use hearken_proto::ids::{DeviceId, SessionId};
 use tokio::runtime::Handle;
@@ -23,29 +35,13 @@ use crate::actors::messages::ToolsListed;
 use crate::actors::session::{SessionActor, SessionOutputs, SessionRules};
 use crate::actors::tts::{EncodeScheduler, PhraseAudioCache, SpeechSynthesis, TtsActor};
 use crate::actors::vad::{UtteranceRules, VadActor, VadOutputs};
-use crate::admission::Admission;
 use crate::device_registry::DeviceRegistry;
-use crate::dialogue::{
-    ConversationStyle, CurrentStyle, Dialogue, DialogueSettings, LocalTime, SpokenLanguage,
-};
-use crate::people::People;
-use crate::role::{CurrentRole, RoleLookup};
+use crate::device_tools::DeviceTools;
+use crate::device_tools::iot::ThingTools;
+use crate::device_tools::repair::Extras;
 use crate::settings::PipelineSettings;
-use crate::speaker_tracker::SpeakerTracker;
-use crate::tools::device::DeviceTools;
-use crate::tools::iot::ThingTools;
-use crate::tools::repair::Extras;
-use crate::tools::speakers::SpeakerTools;
-use crate::tools::{
-    FinishingCalls, SourceLookup, SourceProvider, Toolbox, ToolsetInterner, Vision, VisionLookup,
-};
 use crate::turn_detection::{LearnedPauses, TurnDetection};
-use crate::turn_factory::TurnFactory;
-use crate::turn_trace::{ClientKind, TurnJournal};
 use crate::unfinished::UnfinishedWords;
-
-/// Lookup of a device's current conversation style; must not wait.
-pub type StyleLookup = Arc<dyn Fn(&DeviceId) -> ConversationStyle + Send + Sync>;
 
 /// Dependencies from outside the crate.
 #[derive(Clone)]

@@ -12,6 +12,14 @@ use actix::fut::{ActorFutureExt as _, WrapFuture as _};
 use actix::{Actor, AsyncContext as _, Context, Handler, Recipient, SpawnHandle};
 use hearken_audio::playout::PlayedBack as HeardPart;
 use hearken_base::language::Language;
+use hearken_dialogue::memory::unheard_text;
+use hearken_dialogue::metrics::actor_metrics;
+use hearken_dialogue::people::Speaker;
+use hearken_dialogue::run_turn::{run_turn, say_phrase, say_text};
+use hearken_dialogue::tools::Toolbox;
+use hearken_dialogue::turn::{TurnEnd, TurnError, TurnRecord};
+use hearken_dialogue::turn_trace::{Activity, Stage};
+use hearken_dialogue::{Dialogue, Phrases, Turn, TurnDependencies, TurnInput, TurnSink};
 use hearken_ports::{Llm, Person, Prompt, Transcript};
 use hearken_proto::ids::TurnId;
 use tokio::sync::mpsc;
@@ -23,14 +31,6 @@ use crate::actors::messages::{
     Interrupted, NothingRecognised, PlaybackEnded, RecognitionFailure, StartSpeaking, StartTurn,
     ToolsListed, Transcribed, UtteranceRecognised,
 };
-use crate::dialogue::memory::unheard_text;
-use crate::dialogue::run_turn::{run_turn, say_phrase, say_text};
-use crate::dialogue::turn::{TurnEnd, TurnError, TurnRecord};
-use crate::dialogue::{Dialogue, Phrases, Turn, TurnDependencies, TurnInput, TurnSink};
-use crate::metrics::actor_metrics;
-use crate::people::Speaker;
-use crate::tools::Toolbox;
-use crate::turn_trace::{Activity, Stage};
 
 /// Longest wait for a turn that was cut to report its end; then it is abandoned.
 const CUT_DEADLINE: Duration = Duration::from_secs(5);

@@ -10,6 +10,10 @@ use actix::fut::{ActorFutureExt as _, WrapFuture as _, wrap_future};
 use actix::{Actor, ActorContext as _, AsyncContext as _, Running, StreamHandler};
 use hearken_base::paced_log::PacedLog;
 use hearken_base::slots::Slot;
+use hearken_dialogue::Turn;
+use hearken_dialogue::metrics::actor_metrics;
+use hearken_dialogue::turn_factory::TurnFactory;
+use hearken_dialogue::turn_trace::ClientKind;
 use hearken_proto::fault::Fault;
 use hearken_proto::gateway::{ClientMessage, ErrorCode, Registration, ServerMessage, Status};
 use hearken_socket::{Inbound, Incoming, SocketContext, SocketFrame};
@@ -19,13 +23,9 @@ use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 
-use crate::dialogue::Turn;
 use crate::gateway::client_tools::ClientTools;
 use crate::gateway::requests::{Conversation, Preferences, Request, RequestExecutor};
 use crate::gateway::{GatewayService, InUse};
-use crate::metrics::actor_metrics;
-use crate::turn_factory::TurnFactory;
-use crate::turn_trace::ClientKind;
 
 /// Largest message of a client, in bytes (12.1 of the gateway's document).
 pub const MAX_MESSAGE_BYTES: usize = 1 << 20;

@@ -11,6 +11,10 @@ use hearken_audio::recent_speech::RecentSpeech;
 use hearken_audio::utterance_detector::{PacketError, UtteranceDetector};
 use hearken_audio::voice_detector::SAMPLE_RATE_HZ;
 use hearken_audio::{HearingSettings, pcm};
+use hearken_dialogue::Turn;
+use hearken_dialogue::metrics::actor_metrics;
+use hearken_dialogue::turn_factory::TurnFactory;
+use hearken_dialogue::turn_trace::{Activity, Stage};
 use hearken_ports::turn_detector::LONGEST_SPEECH;
 use hearken_proto::device::ListenMode;
 use hearken_proto::ids::TurnId;
@@ -19,11 +23,7 @@ use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 
 use crate::actors::messages::{OpenUtterance, SpeechEnded, SpeechStarted, UplinkItem};
-use crate::dialogue::Turn;
-use crate::metrics::actor_metrics;
 use crate::turn_detection::TurnDetection;
-use crate::turn_factory::TurnFactory;
-use crate::turn_trace::{Activity, Stage};
 use crate::utterance_channel::{self, AudioSender};
 
 /// Recipients of the actor's messages.

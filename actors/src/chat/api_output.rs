@@ -1,6 +1,10 @@
 //! Output of an application's turn: streams the model's words, executes all calls of a round at
 //! once, and counts tokens. The receiver of the words may leave. Not for storing the finished turn.
 
+use hearken_dialogue::parts::Parts;
+use hearken_dialogue::run_turn::TurnOutput;
+use hearken_dialogue::tools::{Offer, Toolbox};
+use hearken_dialogue::{Turn, TurnError};
 use hearken_ports::{Prompt, ToolError, ToolRequest, Usage};
 use hearken_proto::chat::Event;
 use tokio::sync::mpsc;
@@ -9,10 +13,6 @@ use tokio::time::Instant;
 use super::running::RequestRecord;
 use super::state_tools::StateTools;
 use super::{ChatError, budget};
-use crate::dialogue::parts::Parts;
-use crate::dialogue::run_turn::TurnOutput;
-use crate::dialogue::{Turn, TurnError};
-use crate::tools::{Offer, Toolbox};
 
 /// Streamed part of an answer.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,6 +1,8 @@
 //! Builds the prompt: instructions with the current state and tools, earlier messages, and the new
 //! message. Not for the token budget.
 
+use hearken_dialogue::CURRENT_TIME;
+use hearken_dialogue::template::fill;
 use hearken_ports::role::ReplyLanguage;
 use hearken_ports::{ChatMessage, KeptMessage, OfferedTool, Prompt, ToolRequest};
 use hearken_proto::chat::{ChatRequest, ChatSession, FunctionCall, Message, Role, ToolCall};
@@ -10,8 +12,6 @@ use serde_json::{Map, Value};
 use super::ChatService;
 use super::budget::whole_exchanges;
 use super::state_tools::summary;
-use crate::dialogue::CURRENT_TIME;
-use crate::dialogue::template::fill;
 
 /// Builds the prompt of a turn.
 pub(super) fn prompt(

@@ -1,12 +1,11 @@
 //! Calls of applications' sessions that wait for the person's permission, from one message to the
-//! next. Not for asking: see [`crate::tools::consent`].
+//! next. Not for asking: see [`hearken_dialogue::tools::consent`].
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use hearken_dialogue::tools::HeldCall;
 use hearken_proto::ids::SessionId;
-
-use crate::tools::HeldCall;
 
 /// Maximum number of held calls, one of a session. Each has at most about 100 KiB.
 const MAX_HELD: usize = 256;

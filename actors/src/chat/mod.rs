@@ -26,6 +26,9 @@ use std::time::Duration;
 
 use hearken_base::reloadable::Reloadable;
 use hearken_base::tasks::{NotBegun, Tasks};
+use hearken_dialogue::role::{AssignedRole, RoleLookup, configured};
+use hearken_dialogue::turn_trace::TurnJournal;
+use hearken_dialogue::{LocalTime, TurnError};
 use hearken_ports::usage::LimitReached;
 use hearken_ports::{
     BoxError, ChatStore, EventBus, ImageDescriber, Llm, SessionLocks, StateError, StateServer,
@@ -33,10 +36,6 @@ use hearken_ports::{
 };
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::SessionId;
-
-use crate::dialogue::{LocalTime, TurnError};
-use crate::role::{AssignedRole, RoleLookup, configured};
-use crate::turn_trace::TurnJournal;
 
 pub use access::Asker;
 pub use api_output::ChatPiece;

@@ -4,9 +4,8 @@
 use std::time::Duration;
 
 use hearken_base::{Secret, days, ms};
+use hearken_dialogue::tools::ToolSettings;
 use serde::{Deserialize, Serialize};
-
-use crate::tools::ToolSettings;
 
 /// Default instructions in the order of the document, 2.2.2: the role, the rules, the scene, the
 /// tools, the workflow.

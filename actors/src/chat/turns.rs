@@ -6,6 +6,13 @@ use std::sync::{Arc, OnceLock};
 
 use hearken_audio::playout::PlayedBack;
 use hearken_base::wall_clock::now;
+use hearken_dialogue::metrics::actor_metrics;
+use hearken_dialogue::parts::Parts;
+use hearken_dialogue::role::usable;
+use hearken_dialogue::run_turn::answer;
+use hearken_dialogue::tools::{SourceProvider, ToolSettings, Toolbox};
+use hearken_dialogue::turn_trace::{ClientKind, Outcome};
+use hearken_dialogue::{Memory, Turn, TurnEnd, TurnError, TurnRecord};
 use hearken_ports::{
     ChatMessage, KeptMessage, KeptTurn, Prompt, RequestKey, SessionLock, StateError, ToolSource,
 };
@@ -27,13 +34,6 @@ use super::rolls::asks_to_roll;
 use super::running::{RequestRecord, RunningMessage, check_stored};
 use super::state_tools::{StateTools, empty_state, version_of};
 use super::{ChatError, ChatService, budget};
-use crate::dialogue::parts::Parts;
-use crate::dialogue::run_turn::answer;
-use crate::dialogue::{Memory, Turn, TurnEnd, TurnError, TurnRecord};
-use crate::metrics::actor_metrics;
-use crate::role::usable;
-use crate::tools::{SourceProvider, ToolSettings, Toolbox};
-use crate::turn_trace::{ClientKind, Outcome};
 
 /// Inputs of a turn.
 struct TurnInputs {

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
+use hearken_dialogue::tools::schema::{Schema, off_worker, weight};
 use hearken_ports::tool_limits::cut_description;
 use hearken_ports::{Tool, ToolCall, ToolError, ToolOutput, ToolSource};
 use hearken_proto::gateway::{
@@ -16,7 +17,6 @@ use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use super::GatewaySettings;
-use crate::tools::schema::{Schema, off_worker, weight};
 
 /// Name of the source.
 pub(crate) const SOURCE: &str = "client";

@@ -1,10 +1,10 @@
 //! What a text client is told of a turn that failed. Not for the log.
 
+use hearken_dialogue::TurnError;
 use hearken_ports::{ProviderErrorKind, ToolError};
 use hearken_proto::gateway::{CallShown, ErrorCode, ServerMessage};
 
 use super::text_output::code_of;
-use crate::dialogue::TurnError;
 
 /// Returns the error message for a failed turn. If a tool failed and the model said nothing, the
 /// tool's failure is reported.

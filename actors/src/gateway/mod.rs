@@ -13,10 +13,9 @@ mod text_output;
 
 use std::sync::Arc;
 
+use hearken_dialogue::SharedStyle;
 use hearken_ports::ToolSource;
 use hearken_proto::ids::SessionId;
-
-use crate::dialogue::SharedStyle;
 
 pub use requests::GatewayService;
 pub use session::{InUse, TextSession};

@@ -8,6 +8,15 @@ use futures_util::FutureExt as _;
 use hearken_audio::playout::PlayedBack;
 use hearken_base::paced_log::PacedLog;
 use hearken_base::reloadable::Reloadable;
+use hearken_dialogue::metrics::actor_metrics;
+use hearken_dialogue::parts::Parts;
+use hearken_dialogue::role::{AssignedRole, RoleLookup, configured, usable};
+use hearken_dialogue::run_turn::answer;
+use hearken_dialogue::tools::{SourceProvider, Toolbox};
+use hearken_dialogue::turn_trace::TurnJournal;
+use hearken_dialogue::{
+    ConversationStyle, LocalTime, Memory, Turn, TurnEnd, TurnError, TurnRecord,
+};
 use hearken_ports::{BoxError, ChatMessage, ImageDescriber, Llm, Prompt, Role, ToolSource};
 use hearken_proto::gateway::{CallShown, Configure, ErrorCode, ServerMessage, Status};
 use hearken_proto::ids::SessionId;
@@ -21,13 +30,6 @@ use super::session::{InUse, TextSession};
 use super::sessions::{SessionUnavailable, Sessions};
 use super::text_output::TextOutput;
 use super::{ConversationSources, GatewaySettings};
-use crate::dialogue::parts::Parts;
-use crate::dialogue::run_turn::answer;
-use crate::dialogue::{ConversationStyle, LocalTime, Memory, Turn, TurnEnd, TurnError, TurnRecord};
-use crate::metrics::actor_metrics;
-use crate::role::{AssignedRole, RoleLookup, configured, usable};
-use crate::tools::{SourceProvider, Toolbox};
-use crate::turn_trace::TurnJournal;
 
 /// Copies of a session that other instances store before ours; beyond, ours is not stored.
 const MOST_COPIES: usize = 4;

@@ -6,11 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 
+use hearken_dialogue::{ConversationStyle, Memory, SharedStyle};
 use hearken_ports::{ChatMessage, SessionLock};
 use hearken_proto::ids::SessionId;
 use tokio::time::Instant;
-
-use crate::dialogue::{ConversationStyle, Memory, SharedStyle};
 
 /// Estimated size of a session without content, in bytes.
 const EMPTY_BYTES: usize = 512;

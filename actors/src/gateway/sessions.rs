@@ -19,13 +19,13 @@ use std::time::{Duration, SystemTime};
 
 use hearken_base::reloadable::Reloadable;
 use hearken_base::wall_clock::{self, Clock};
+use hearken_dialogue::{ConversationStyle, Memory};
 use hearken_ports::{BoxError, ChatMessage, KeptSession, SessionLocks, SessionStore, StoreOutcome};
 use hearken_proto::ids::SessionId;
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 
 use super::session::{InUse, LockedMemory, TextSession, locked};
-use crate::dialogue::{ConversationStyle, Memory};
 
 /// Interval between log messages while waiting for another instance to release a session.
 const OTHERS_FINISH: Duration = Duration::from_secs(120);

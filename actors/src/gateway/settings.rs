@@ -4,9 +4,8 @@
 use std::time::Duration;
 
 use hearken_base::{Secret, ms};
+use hearken_dialogue::tools::ToolSettings;
 use serde::{Deserialize, Serialize};
-
-use crate::tools::ToolSettings;
 
 /// Default instructions: those of the gateway's document, 14.1.
 const SYSTEM_PROMPT: &str = "你是一个名为\"听语AI\"的语音助手。请遵循以下准则：

@@ -4,6 +4,12 @@
 
 use std::time::Duration;
 
+use hearken_dialogue::parts::Parts;
+use hearken_dialogue::run_turn::TurnOutput;
+use hearken_dialogue::tools::calls::{EndedCall, arguments};
+use hearken_dialogue::tools::outcome::CUT_SHORT;
+use hearken_dialogue::tools::{Offer, Toolbox};
+use hearken_dialogue::{Cleaner, Turn, TurnError};
 use hearken_ports::{ToolError, ToolRequest};
 use hearken_proto::gateway::{CallShown, ErrorCode, ServerMessage, Status};
 use serde_json::{Map, Value};
@@ -12,12 +18,6 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::client_tools;
-use crate::dialogue::parts::Parts;
-use crate::dialogue::run_turn::TurnOutput;
-use crate::dialogue::{Cleaner, Turn, TurnError};
-use crate::tools::calls::{EndedCall, arguments};
-use crate::tools::outcome::CUT_SHORT;
-use crate::tools::{Offer, Toolbox};
 
 /// Error text of a call without a result, because its request was cancelled.
 const CANCELLED: &str = "the request was cancelled before there was a result";

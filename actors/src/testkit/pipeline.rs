@@ -9,6 +9,14 @@ use actix_http::ws::Message;
 use bytes::Bytes;
 use hearken_audio::sound::PACKET_MS;
 use hearken_base::reloadable::Reloadable;
+use hearken_dialogue::DialogueSettings;
+use hearken_dialogue::admission::Admission;
+use hearken_dialogue::people::People;
+use hearken_dialogue::testkit::scripted::{
+    Script, ScriptedAsr, ScriptedLlm, ScriptedTts, ScriptedTurnDetector,
+};
+use hearken_dialogue::tools::Vision;
+use hearken_dialogue::turn_trace::TurnJournal;
 use hearken_ports::{ImageDescriber, ToolSource};
 use hearken_proto::device::{AudioPacket, Framing};
 use hearken_proto::ids::DeviceId;
@@ -18,14 +26,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::actors::device::DeviceConnection;
 use crate::actors::pipeline::{AudioPool, Pipeline, Ports};
-use crate::admission::Admission;
 use crate::device_registry::DeviceRegistry;
-use crate::dialogue::DialogueSettings;
-use crate::people::People;
 use crate::settings::PipelineSettings;
-use crate::tools::Vision;
-use crate::turn_trace::TurnJournal;
-use super::scripted::{Script, ScriptedAsr, ScriptedLlm, ScriptedTts, ScriptedTurnDetector};
 
 /// Longest wait for anything, in virtual time.
 const PATIENCE: Duration = Duration::from_secs(400);

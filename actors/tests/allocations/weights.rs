@@ -2,7 +2,7 @@
 //! and a stranger chooses what is estimated. Not for what is refused.
 
 use allocation_counter::measure;
-use hearken_actors::tools::schema::{Schema, weight};
+use hearken_dialogue::tools::schema::{Schema, weight};
 use hearken_ports::{ChatMessage, Role, ToolRequest};
 use proptest::collection::vec;
 use proptest::prelude::*;

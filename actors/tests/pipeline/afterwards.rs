@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{AsrAct, LlmAct, TestPipeline, TtsAct};
+use hearken_actors::testkit::TestPipeline;
 use hearken_audio::sound;
+use hearken_dialogue::testkit::{AsrAct, LlmAct, TtsAct};
 use hearken_ports::{ProviderErrorKind as Kind, Tool, ToolCall, ToolError, ToolOutput, ToolSource};
 use serde_json::{Map, Value, json};
 

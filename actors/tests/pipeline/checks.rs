@@ -3,8 +3,9 @@
 
 use bytes::Bytes;
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{LlmAct, TestPipeline, TtsAct};
+use hearken_actors::testkit::TestPipeline;
 use hearken_audio::sound;
+use hearken_dialogue::testkit::{LlmAct, TtsAct};
 use hearken_socket::testkit::Received;
 
 use crate::{audio_times, freeze, listening, ms, next_turn_works, shown, speak, start};

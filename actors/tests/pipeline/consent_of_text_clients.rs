@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hearken_actors::gateway::GatewayService;
-use hearken_actors::testkit::{LlmAct, Script, ScriptedLlm};
+use hearken_dialogue::testkit::{LlmAct, Script, ScriptedLlm};
 use serde_json::json;
 
 use crate::consent::{Called, sources};

@@ -6,12 +6,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI8, Ordering};
 
-use hearken_actors::role::AssignedRole;
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{AsrAct, LlmAct, TestPipeline};
-use hearken_actors::turn_trace::Outcome;
-use hearken_actors::usage::{UsageMeter, UsageSettings};
+use hearken_actors::testkit::TestPipeline;
 use hearken_audio::sound;
+use hearken_dialogue::role::AssignedRole;
+use hearken_dialogue::testkit::{AsrAct, LlmAct};
+use hearken_dialogue::turn_trace::Outcome;
+use hearken_dialogue::usage::{UsageMeter, UsageSettings};
 use hearken_ports::role::RoleSettings;
 use hearken_ports::usage::Used;
 use jiff::civil::date;

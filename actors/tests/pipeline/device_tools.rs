@@ -8,8 +8,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{LlmAct, TestPipeline};
+use hearken_actors::testkit::TestPipeline;
 use hearken_base::testkit::numbers;
+use hearken_dialogue::testkit::LlmAct;
 use hearken_ports::{Prompt, Role};
 use hearken_socket::testkit::Received;
 use serde_json::{Value, json};

@@ -7,9 +7,10 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{AsrAct, LlmAct, TestPipeline, TtsAct};
+use hearken_actors::testkit::TestPipeline;
 use hearken_audio::opus::{Decoder, Encoder};
 use hearken_audio::sound;
+use hearken_dialogue::testkit::{AsrAct, LlmAct, TtsAct};
 use hearken_proto::device::Framing;
 use hearken_socket::testkit::Received;
 use tokio::time::Instant;

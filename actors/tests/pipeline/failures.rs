@@ -1,9 +1,10 @@
 //! Providers that fail, each in each way: an apology, `tts stop`, and the next turn works.
 
-use hearken_actors::admission::AdmissionSettings;
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{AsrAct, LlmAct, TestPipeline, TtsAct};
+use hearken_actors::testkit::TestPipeline;
 use hearken_audio::sound;
+use hearken_dialogue::admission::AdmissionSettings;
+use hearken_dialogue::testkit::{AsrAct, LlmAct, TtsAct};
 use hearken_ports::ProviderErrorKind as Kind;
 use hearken_socket::testkit::Received;
 use tokio::time::Instant;

@@ -2,8 +2,9 @@
 //! the old turn follows.
 
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{AsrAct, LlmAct, TestPipeline, TtsAct};
+use hearken_actors::testkit::TestPipeline;
 use hearken_audio::sound;
+use hearken_dialogue::testkit::{AsrAct, LlmAct, TtsAct};
 
 use crate::{
     abort, audio_times, listening, listening_with, ms, next_turn_works, shown, speak, start,

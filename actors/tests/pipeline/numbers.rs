@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{LlmAct, TestPipeline};
+use hearken_actors::testkit::TestPipeline;
 use hearken_base::testkit::numbers;
+use hearken_dialogue::testkit::LlmAct;
 use hearken_ports::{Tool, ToolCall, ToolError, ToolOutput, ToolSource};
 use serde_json::{Value, json};
 

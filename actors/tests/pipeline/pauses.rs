@@ -6,10 +6,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hearken_actors::role::AssignedRole;
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{AsrAct, LlmAct, TestPipeline, TtsAct};
+use hearken_actors::testkit::TestPipeline;
 use hearken_audio::sound;
+use hearken_dialogue::role::AssignedRole;
+use hearken_dialogue::testkit::{AsrAct, LlmAct, TtsAct};
 use hearken_ports::ProviderErrorKind as Kind;
 use hearken_ports::role::{InterruptionManner, RoleSettings};
 use hearken_socket::testkit::Received;

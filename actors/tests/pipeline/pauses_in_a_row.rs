@@ -4,8 +4,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails here should say where")]
 
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{AsrAct, LlmAct, TestPipeline, TtsAct};
+use hearken_actors::testkit::TestPipeline;
 use hearken_audio::sound;
+use hearken_dialogue::testkit::{AsrAct, LlmAct, TtsAct};
 
 use crate::pauses::{STORY, playing, says, told, words};
 use crate::{listening, ms, next_turn_works, prompts, shown, speak, start};

@@ -6,11 +6,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hearken_actors::people::{People, SpeakerSettings};
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::persons::{MemoryPersons, ScriptedVoices, people};
-use hearken_actors::testkit::{AsrAct, LlmAct, TestPipeline, TtsAct};
+use hearken_actors::testkit::TestPipeline;
 use hearken_audio::sound;
+use hearken_dialogue::people::{People, SpeakerSettings};
+use hearken_dialogue::testkit::persons::{MemoryPersons, ScriptedVoices, people};
+use hearken_dialogue::testkit::{AsrAct, LlmAct, TtsAct};
 use hearken_ports::PersonStore as _;
 
 use crate::{freeze, ms, next_turn_works, prompts, shown, start, transcripts};

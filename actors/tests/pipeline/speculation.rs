@@ -7,10 +7,11 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use hearken_actors::admission::cores;
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{AsrAct, LlmAct, TestPipeline, TtsAct};
+use hearken_actors::testkit::TestPipeline;
 use hearken_audio::sound;
+use hearken_dialogue::admission::cores;
+use hearken_dialogue::testkit::{AsrAct, LlmAct, TtsAct};
 use hearken_ports::{ProviderErrorKind as Kind, ToolSource};
 use tokio::time::Instant;
 

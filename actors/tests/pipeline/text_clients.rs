@@ -14,9 +14,9 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use hearken_actors::actors::text_client::TextClientActor;
 use hearken_actors::gateway::{GatewayService, GatewaySettings, Sessions};
-use hearken_actors::testkit::{LlmAct, Script, ScriptedLlm};
-use hearken_actors::turn_trace::TurnJournal;
 use hearken_base::slots::Slots;
+use hearken_dialogue::testkit::{LlmAct, Script, ScriptedLlm};
+use hearken_dialogue::turn_trace::TurnJournal;
 use hearken_ports::{
     BoxError, KeptSession, Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind, SessionLock,
     SessionLocks, SessionStore, StoreOutcome, Tool, ToolCall, ToolError, ToolOutput, ToolSource,

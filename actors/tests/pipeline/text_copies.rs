@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use hearken_actors::gateway::Sessions;
-use hearken_actors::testkit::{Script, ScriptedLlm};
+use hearken_dialogue::testkit::{Script, ScriptedLlm};
 use hearken_ports::{BoxError, KeptSession, SessionStore, StoreOutcome};
 use hearken_proto::ids::SessionId;
 use serde_json::{Value, json};

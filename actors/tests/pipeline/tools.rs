@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use hearken_actors::dialogue::phrases::Phrase;
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{LlmAct, TestPipeline, TtsAct};
+use hearken_actors::testkit::TestPipeline;
+use hearken_dialogue::phrases::Phrase;
+use hearken_dialogue::testkit::{LlmAct, TtsAct};
 use hearken_ports::{
     ImageDescriber, Picture, ProviderError, ProviderErrorKind, Tool, ToolCall, ToolChoice,
     ToolContent, ToolError, ToolOutput, ToolSource,

@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use hearken_actors::admission::cores;
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{AsrAct, LlmAct, TestPipeline};
+use hearken_actors::testkit::TestPipeline;
 use hearken_audio::sound;
+use hearken_dialogue::admission::cores;
+use hearken_dialogue::testkit::{AsrAct, LlmAct};
 use hearken_ports::TurnDetector;
 use tokio::time::Instant;
 

@@ -5,11 +5,12 @@
 use std::time::Duration;
 
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{AsrAct, LlmAct, TestPipeline, TtsAct};
-use hearken_actors::turn_trace::{
+use hearken_actors::testkit::TestPipeline;
+use hearken_audio::sound;
+use hearken_dialogue::testkit::{AsrAct, LlmAct, TtsAct};
+use hearken_dialogue::turn_trace::{
     Activity, ClientKind, JournalSettings, Moment, Outcome, Stage, TracedTurn, TurnJournal,
 };
-use hearken_audio::sound;
 use hearken_ports::ProviderErrorKind as Kind;
 use hearken_ports::role::Keep;
 

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use hearken_actors::dialogue::phrases::Phrase;
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{AsrAct, LlmAct, TestPipeline, TtsAct};
+use hearken_actors::testkit::TestPipeline;
 use hearken_audio::sound;
+use hearken_dialogue::phrases::Phrase;
+use hearken_dialogue::testkit::{AsrAct, LlmAct, TtsAct};
 use hearken_socket::testkit::Received;
 
 use crate::{

@@ -6,8 +6,9 @@
 use std::time::Duration;
 
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{AsrAct, LlmAct, TestPipeline};
+use hearken_actors::testkit::TestPipeline;
 use hearken_audio::sound;
+use hearken_dialogue::testkit::{AsrAct, LlmAct};
 use hearken_socket::testkit::{Down, Received};
 
 use crate::{freeze, listening_with, ms, next_turn_works, prompts};

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, StreamExt, try_unfold};
-use hearken_actors::metrics;
 use hearken_ports::{Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind, ServiceState};
 use tokio::time::{Instant, timeout_at};
 
 use super::circuit_breaker::CircuitBreaker;
 use super::retry::GRACE;
+use crate::llm::model_metrics;
 
 /// Language model that answers with the first working one of several models.
 pub struct Fallback {
@@ -100,7 +100,7 @@ async fn first(
                 Ok(delta) => {
                     circuit.worked();
                     if place > 0 {
-                        metrics::llm_fell_back(place);
+                        model_metrics::fell_back(place);
                     }
                     return Ok((delta, reply));
                 }

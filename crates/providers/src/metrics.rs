@@ -1,4 +1,4 @@
-//! Metrics of requests to a service. Not for the names of metrics, which are in the actors crate.
+//! Metrics of requests to a service. Not for their names, which are in `hearken_ports::ProviderMetrics`.
 
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use hearken_actors::tools::{Vision, VisionLookup};
+use hearken_dialogue::tools::{Vision, VisionLookup};
 
 use super::signed_tokens::VisionTokens;
 

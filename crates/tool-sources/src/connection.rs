@@ -6,7 +6,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hearken_actors::tools::definition::from_mcp;
+use hearken_dialogue::tools::definition::from_mcp;
 use hearken_ports::tool_limits::within_limits;
 use hearken_ports::{Tool, ToolCall, ToolError, ToolOutput};
 use rmcp::model::{

@@ -1,8 +1,8 @@
 //! Fuzz targets: what tool clients and tool servers send. Behind the feature `fuzzing`; never in a
 //! server. Those of LiteMCP's frames stand in `litemcp`.
 
-use hearken_actors::tools::definition::from_mcp;
-use hearken_actors::tools::outcome;
+use hearken_dialogue::tools::definition::from_mcp;
+use hearken_dialogue::tools::outcome;
 use hearken_ports::{ToolContent, ToolOutput};
 use rmcp::model::{CallToolResult, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
 use serde_json::Value;

@@ -38,10 +38,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use agent::AgentTools;
-use hearken_actors::actors::pipeline::StyleLookup;
-use hearken_actors::dialogue::{ConversationStyle, SharedStyle};
-use hearken_actors::role::{AssignedRole, RoleLookup};
-use hearken_actors::tools::SourceLookup;
+use hearken_dialogue::role::{AssignedRole, RoleLookup};
+use hearken_dialogue::style::StyleLookup;
+use hearken_dialogue::tools::SourceLookup;
+use hearken_dialogue::{ConversationStyle, SharedStyle};
 use hearken_ports::{Tool, ToolSource};
 use hearken_proto::ids::DeviceId;
 use pins::{Pins, SourcePins};

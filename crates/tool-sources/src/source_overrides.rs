@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use hearken_actors::role::AssignedRole;
+use hearken_dialogue::role::AssignedRole;
 use hearken_ports::store::Device;
 use hearken_proto::ids::{DeviceId, SessionId};
 

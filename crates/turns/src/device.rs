@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{AsrAct, LlmAct, Plan, TestPipeline, TtsAct};
+use hearken_actors::testkit::TestPipeline;
+use hearken_dialogue::testkit::{AsrAct, LlmAct, Plan, TtsAct};
 use hearken_ports::{Prompt, TurnDetector};
 use hearken_virtual_device::sound::PACKET;
 use tokio::time::Instant;

@@ -43,7 +43,7 @@ targets! {
     audio: targets::audio::run,
     chat_bodies: targets::chat_bodies::run,
     config: targets::config::run,
-    device_answers: hearken_actors::tools::fuzzing::device_answers,
+    device_answers: hearken_actors::device_tools::fuzzing::device_answers,
     device_socket: targets::device_socket::run,
     funasr_answers: hearken_providers::asr::fuzzing::funasr_answers,
     gateway: targets::gateway::run,

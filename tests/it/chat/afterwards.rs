@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use hearken::config::Config;
-use hearken_actors::testkit::ten_turns::{Conversation, TurnSeen, assert_undisturbed, ten_turns};
 use hearken_base::Secret;
+use hearken_dialogue::testkit::ten_turns::{Conversation, TurnSeen, assert_undisturbed, ten_turns};
 use hearken_ports::ChatMessage;
 use hearken_test_support::eventually;
 use hearken_test_support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat};

@@ -11,10 +11,10 @@ use hearken_actors::chat::turns::RequestOptions;
 use hearken_actors::chat::{
     Asker, ChatError, ChatService, ChatSettings, HeldCalls, PublishedEvents,
 };
-use hearken_actors::testkit::{LlmAct, Script, ScriptedLlm};
-use hearken_actors::turn_trace::TurnJournal;
 use hearken_base::tasks::Tasks;
 use hearken_cluster::{LocalBus, LocalLocks};
+use hearken_dialogue::testkit::{LlmAct, Script, ScriptedLlm};
+use hearken_dialogue::turn_trace::TurnJournal;
 use hearken_ports::{
     BoxError, RequestKey, SessionLock, SessionLocks, StateError, StateOutcome, StateServer, Tool,
     Watch,

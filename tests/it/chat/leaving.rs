@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use hearken_actors::chat::ChatError;
-use hearken_actors::testkit::LlmAct;
+use hearken_dialogue::testkit::LlmAct;
 use hearken_ports::ProviderErrorKind;
 use hearken_proto::fault::Fault;
 use hearken_test_support::eventually;

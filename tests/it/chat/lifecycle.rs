@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hearken_actors::chat::{Asker, ChatService, ChatSettings, HeldCalls, PublishedEvents};
-use hearken_actors::testkit::ScriptedLlm;
-use hearken_actors::turn_trace::TurnJournal;
 use hearken_base::tasks::Tasks;
 use hearken_cluster::{LocalBus, LocalLocks};
+use hearken_dialogue::testkit::ScriptedLlm;
+use hearken_dialogue::turn_trace::TurnJournal;
 use hearken_ports::{ChatStore as _, StateError};
 use hearken_providers::state::{StateConfig, state_server};
 use hearken_store::SqlStore;

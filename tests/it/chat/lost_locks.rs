@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use hearken_actors::chat::turns::RequestOptions;
 use hearken_actors::chat::{ChatError, ChatService};
-use hearken_actors::testkit::LlmAct;
-use hearken_actors::testkit::ten_turns::{Conversation, TurnSeen, assert_undisturbed, ten_turns};
 use hearken_cluster::LocalLocks;
+use hearken_dialogue::testkit::LlmAct;
+use hearken_dialogue::testkit::ten_turns::{Conversation, TurnSeen, assert_undisturbed, ten_turns};
 use hearken_ports::{ChatMessage, Watch};
 use hearken_proto::chat::CreateSnapshot;
 use hearken_proto::fault::Fault;

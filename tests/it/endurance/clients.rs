@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::SinkExt as _;
-use hearken_actors::dialogue::Phrases;
+use hearken_dialogue::Phrases;
 use hearken_proto::device::{AudioParams, ListenMode};
 use hearken_test_support::socket::{Socket, frame};
 use hearken_virtual_device::clock::Drift;

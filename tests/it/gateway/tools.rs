@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use hearken_actors::tools::schema::off_worker;
 use hearken_base::testkit::numbers;
+use hearken_dialogue::tools::schema::off_worker;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 

@@ -10,13 +10,13 @@ use hearken_audio::pcm;
 use hearken_audio::recent_speech::RecentSpeech;
 use hearken_audio::voice_detector::SAMPLE_RATE_HZ;
 use hearken_base::language::are_same_words;
+use hearken_dialogue::people::Speaker;
+use hearken_dialogue::speaker_tracker::SpeakerTracker;
 use hearken_ports::speaker_embedder::LONGEST_VOICE;
 use hearken_ports::{Asr, AsrStream, ProviderError, Transcript, UtteranceSpec};
 
 use super::RecognitionRules;
 use crate::actors::messages::RecognitionFailure;
-use crate::people::Speaker;
-use crate::speaker_tracker::SpeakerTracker;
 use crate::speculation::SpeculationSettings;
 use crate::unfinished::UnfinishedWords;
 use crate::utterance_channel::{AudioReceiver, Pause, Piece, Unfinished};

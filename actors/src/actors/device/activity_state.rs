@@ -1,7 +1,8 @@
 //! Activity of a connected device, as the metrics count it. Not for deciding anything.
 
+use hearken_dialogue::metrics::{ActivityState, actor_metrics};
+
 use super::DeviceActor;
-use crate::metrics::{ActivityState, actor_metrics};
 
 /// Count of one device in the gauge of its state, until dropped.
 #[derive(Debug)]

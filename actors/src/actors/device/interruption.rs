@@ -2,6 +2,9 @@
 //! Not for what words mean: that is `crate::interruption`.
 
 use actix::{AsyncContext as _, Handler};
+use hearken_dialogue::metrics::actor_metrics;
+use hearken_dialogue::turn_trace::Moment;
+use hearken_dialogue::{Turn, TurnInput};
 use hearken_ports::role::InterruptionManner;
 use hearken_proto::device::{Downlink, ListenMode};
 use hearken_proto::ids::TurnId;
@@ -11,10 +14,7 @@ use tokio::time::Instant;
 use super::DeviceActor;
 use super::state::{Interruption, LiveTurn};
 use crate::actors::messages::{Interrupted, PlaybackStep};
-use crate::dialogue::{Turn, TurnInput};
 use crate::interruption::{LAST_WORDS, Meaning};
-use crate::metrics::actor_metrics;
-use crate::turn_trace::Moment;
 
 type Ctx = SocketContext<DeviceActor>;
 

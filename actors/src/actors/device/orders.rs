@@ -4,14 +4,14 @@
 use std::sync::Arc;
 
 use actix::AsyncContext as _;
+use hearken_dialogue::TurnInput;
+use hearken_dialogue::metrics::actor_metrics;
 use hearken_ports::ToolSource;
 use hearken_proto::device::Downlink;
 use hearken_socket::SocketContext;
 
 use super::DeviceActor;
 use crate::actors::messages::DeviceOrder;
-use crate::dialogue::TurnInput;
-use crate::metrics::actor_metrics;
 
 /// Most messages to be spoken that wait for the end of a turn.
 const MAX_TO_SAY: usize = 8;

@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hearken_audio::playout::{PlayedBack as HeardPart, Playout};
+use hearken_dialogue::metrics::actor_metrics;
+use hearken_dialogue::turn_trace::{Moment, Stage};
+use hearken_dialogue::{Turn, TurnInput};
 use hearken_ports::RecordedFrame;
 use hearken_proto::device::{AudioPacket, Downlink, ListenMode};
 use hearken_proto::fault::Fault;
@@ -14,10 +17,7 @@ use tokio::time::Instant;
 use super::DeviceActor;
 use super::state::LiveTurn;
 use crate::actors::messages::{PlaybackEnded, PlaybackItem, PlaybackStep, StartTurn, UplinkItem};
-use crate::dialogue::{Turn, TurnInput};
 use crate::interruption;
-use crate::metrics::actor_metrics;
-use crate::turn_trace::{Moment, Stage};
 
 type Ctx = SocketContext<DeviceActor>;
 

@@ -10,6 +10,9 @@ use hearken_audio::echo::SentPackets;
 use hearken_audio::playout::{PlayedBack, Playout};
 use hearken_base::paced_log::PacedLog;
 use hearken_base::slots::Slot;
+use hearken_dialogue::Turn;
+use hearken_dialogue::admission::Admission;
+use hearken_dialogue::role::CurrentRole;
 use hearken_ports::{RecordingSink, ToolSource};
 use hearken_proto::device::{Framing, ListenMode};
 use hearken_proto::ids::DeviceId;
@@ -20,11 +23,8 @@ use super::DeviceActor;
 use crate::actors::messages::{
     DeviceToolMessage, PlaybackEnded, PlaybackItem, StartTurn, UplinkItem,
 };
-use crate::admission::Admission;
 use crate::device_registry::DeviceRegistry;
-use crate::dialogue::Turn;
 use crate::interruption::InterruptionSettings;
-use crate::role::CurrentRole;
 use crate::settings::DeviceSettings;
 
 /// Channels and recipients that connect a socket to its pipeline, created once the actor has an

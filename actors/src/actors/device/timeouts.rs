@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
+use hearken_dialogue::TurnInput;
+use hearken_dialogue::metrics::{self, actor_metrics};
 use hearken_proto::fault::Fault;
 use hearken_socket::SocketContext;
 use tokio::time::Instant;
 
 use super::DeviceActor;
-use crate::dialogue::TurnInput;
-use crate::metrics::{self, actor_metrics};
 
 /// Interval between checks of the idle rules.
 pub(super) const CHECK_EVERY: Duration = Duration::from_secs(1);

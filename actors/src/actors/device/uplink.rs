@@ -5,6 +5,8 @@ use std::time::Duration;
 use actix::dev::SendError;
 use bytes::Bytes;
 use hearken_audio::echo::SentPackets;
+use hearken_dialogue::TurnInput;
+use hearken_dialogue::metrics::actor_metrics;
 use hearken_ports::RecordedFrame;
 use hearken_proto::device::{
     AudioParams, Downlink, Framing, Hello, ListenMode, ServerHello, Uplink,
@@ -15,8 +17,6 @@ use tokio::time::Instant;
 
 use super::{DeviceActor, LANE_RESERVE};
 use crate::actors::messages::{DeviceToolMessage, UplinkItem};
-use crate::dialogue::TurnInput;
-use crate::metrics::actor_metrics;
 
 /// Number of consecutive packets that may be dropped, because the queue is full, before the
 /// connection is closed.

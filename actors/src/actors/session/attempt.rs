@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use actix::{AsyncContext as _, Context, Handler, SpawnHandle};
 use hearken_base::language::are_same_words;
+use hearken_dialogue::metrics::actor_metrics;
+use hearken_dialogue::tools::Offer;
+use hearken_dialogue::turn::TurnRecord;
+use hearken_dialogue::{Turn, TurnInput};
 use hearken_ports::PersonId;
 use hearken_proto::ids::TurnId;
 
 use super::SessionActor;
 use crate::actors::messages::{Hypothesis, StartTurn};
-use crate::dialogue::turn::TurnRecord;
-use crate::dialogue::{Turn, TurnInput};
-use crate::metrics::actor_metrics;
-use crate::tools::Offer;
 
 /// Attempt of an answer.
 pub(super) struct Attempt {

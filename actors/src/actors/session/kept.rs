@@ -1,12 +1,12 @@
 //! Words of a session that no turn has answered, because the person went on speaking: they are answered together with the
-//! next ones. Not for how memory joins them: that is `crate::dialogue::memory`.
+//! next ones. Not for how memory joins them: that is `hearken_dialogue::memory`.
 
+use hearken_dialogue::memory::join;
+use hearken_dialogue::{Turn, TurnInput};
 use hearken_proto::ids::TurnId;
 
 use super::SessionActor;
 use crate::actors::messages::{RecognitionFailure, StartTurn, Transcribed};
-use crate::dialogue::memory::join;
-use crate::dialogue::{Turn, TurnInput};
 
 /// Maximum number of utterances whose words wait until the running turn is committed to memory.
 const MAX_KEPT: usize = 8;

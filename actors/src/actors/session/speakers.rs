@@ -6,12 +6,12 @@ use std::sync::Arc;
 use actix::fut::WrapFuture as _;
 use actix::{AsyncContext as _, Context};
 use hearken_audio::playout::PlayedBack;
+use hearken_dialogue::Turn;
+use hearken_dialogue::speaker_tracker::{attributed, unattributed};
+use hearken_dialogue::turn::TurnRecord;
 use hearken_ports::{Person, Role, Transcript};
 
 use super::{SessionActor, spoken_words};
-use crate::dialogue::Turn;
-use crate::dialogue::turn::TurnRecord;
-use crate::speaker_tracker::{attributed, unattributed};
 
 impl SessionActor {
     /// Returns the person who says the words of a turn, if their voice is known.

@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use hearken_audio::SpeakingSettings;
 use hearken_audio::playout::Playout;
+use hearken_dialogue::Turn;
+use hearken_dialogue::metrics::{actor_metrics, as_f64};
+use hearken_dialogue::turn::{PlaybackControl, PlaybackProgress};
+use hearken_dialogue::turn_trace::Stage;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use super::sent_sentences::SentSentences;
 use crate::actors::messages::{PlaybackItem, PlaybackStep};
-use crate::dialogue::Turn;
-use crate::dialogue::turn::{PlaybackControl, PlaybackProgress};
-use crate::metrics::{actor_metrics, as_f64};
-use crate::turn_trace::Stage;
 
 /// Longest wait for a send to the socket; longer is a stall.
 const STALL: Duration = Duration::from_secs(2);

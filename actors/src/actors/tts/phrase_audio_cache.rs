@@ -6,8 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-
-use crate::dialogue::{Phrase, Phrases};
+use hearken_dialogue::{Phrase, Phrases};
 
 /// Packets of each phrase, by its text, its voice and their rate. Clones share the cache.
 #[derive(Clone)]

@@ -2,7 +2,7 @@
 //! they show the same prompts, answers and messages as where nothing happened. Not for random
 //! sequences of events.
 
-use hearken_actors::testkit::ten_turns::{
+use hearken_dialogue::testkit::ten_turns::{
     Conversation, TURNS, TurnSeen, assert_undisturbed, ten_turns,
 };
 use hearken_ports::{ChatMessage, ProviderErrorKind as Kind};

@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use hearken_actors::testkit::{AsrAct, LlmAct, Plan, TtsAct};
+use hearken_dialogue::testkit::{AsrAct, LlmAct, Plan, TtsAct};
 use hearken_ports::{
     Prompt, ProviderErrorKind as Kind, Role, Tool as Offered, ToolCall, ToolError, ToolOutput,
     ToolRequest, ToolSource,

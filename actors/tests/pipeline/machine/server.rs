@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use hearken_actors::admission::AdmissionSettings;
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{Plan, TestPipeline};
+use hearken_actors::testkit::TestPipeline;
+use hearken_dialogue::admission::AdmissionSettings;
+use hearken_dialogue::testkit::Plan;
 
 use super::outside::{Outside, ServerTools};
 use crate::ms;

@@ -10,8 +10,8 @@ use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt as _};
 use hearken_actors::gateway::{GatewayService, GatewaySettings, Sessions};
-use hearken_actors::turn_trace::TurnJournal;
 use hearken_base::wall_clock::Clock;
+use hearken_dialogue::turn_trace::TurnJournal;
 use hearken_ports::{
     BoxError, ChatMessage, KeptSession, Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind,
     Role, SessionLock, SessionLocks, SessionStore, StoreOutcome, Tool, ToolCall, ToolError,

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, StreamExt as _, TryStreamExt as _};
-use hearken_actors::testkit::scripted::{ScriptedAsr, ScriptedTts};
-use hearken_actors::testkit::{AsrAct, Script, TtsAct};
+use hearken_dialogue::testkit::scripted::{ScriptedAsr, ScriptedTts};
+use hearken_dialogue::testkit::{AsrAct, Script, TtsAct};
 use hearken_ports::ProviderErrorKind::{
     self, BadRequest, Fault, Protocol, RateLimited, Timeout, Unavailable,
 };

@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, StreamExt};
-use hearken_actors::metrics;
 use hearken_ports::usage::nano;
 use hearken_ports::{Llm, LlmDelta, Prompt, ProviderError, ServiceState, Usage};
 use serde::Serialize;
 use utoipa::ToSchema;
+
+use super::model_metrics;
 
 /// Totals of one frontend's requests since the start of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, ToSchema)]
@@ -83,7 +84,7 @@ impl Llm for PricedLlm {
             };
             let cost = prices.cost(*usage);
             usage.cost_nano = nano(cost);
-            metrics::llm_used(face, usage, cost);
+            model_metrics::used(face, usage, cost);
             costs.note(face, |figures| {
                 figures.prompt_tokens = figures.prompt_tokens.saturating_add(usage.prompt_tokens);
                 figures.completion_tokens =
@@ -127,10 +128,10 @@ impl Llm for CountingLlm {
             })
         };
         let counted = move |delta: &Result<LlmDelta, ProviderError>| match delta {
-            Ok(LlmDelta::Finished { .. }) => metrics::llm_ended(face, true),
+            Ok(LlmDelta::Finished { .. }) => model_metrics::ended(face, true),
             Ok(_) => {}
             Err(_) => {
-                metrics::llm_ended(face, false);
+                model_metrics::ended(face, false);
                 costs.note(face, |figures| figures.failures += 1);
             }
         };

@@ -15,6 +15,7 @@ pub mod fuzzing;
 pub(crate) mod markup;
 mod messages_json;
 pub mod model_chain;
+pub(crate) mod model_metrics;
 mod offered;
 pub mod openai;
 

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-use hearken_actors::dialogue::{Character, ConversationStyle, SharedStyle};
+use hearken_dialogue::{Character, ConversationStyle, SharedStyle};
 use serde_json::{Map, Value};
 
 use super::text;

@@ -22,7 +22,7 @@ use std::time::Duration;
 use clock::Clock;
 use conversation::Conversation;
 use futures_util::future::BoxFuture;
-use hearken_actors::dialogue::{Character, SharedStyle};
+use hearken_dialogue::{Character, SharedStyle};
 use hearken_ports::{Provenance, Tool, ToolCall, ToolError, ToolOutput, ToolSource};
 use jiff::tz::TimeZone;
 use location::Locator;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use hearken_actors::dialogue::Character;
+use hearken_dialogue::Character;
 use hearken_ports::{Tool, ToolOutput};
 use serde_json::{Map, Value, json};
 

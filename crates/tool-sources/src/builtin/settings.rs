@@ -1,6 +1,6 @@
 //! Settings of the built-in tools, and their check. Not for reading them.
 
-use hearken_actors::dialogue::Character;
+use hearken_dialogue::Character;
 use serde::{Deserialize, Serialize};
 use url::Url;
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use futures_util::SinkExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use hearken_actors::tools::schema::Schema;
 use hearken_base::Secret;
+use hearken_dialogue::tools::schema::Schema;
 use hearken_ports as ports;
 use hearken_ports::{Tool, ToolError, ToolSource};
 use hearken_proto::litemcp::{self, Body, CallResult, Envelope, ToolCall, VERSION};

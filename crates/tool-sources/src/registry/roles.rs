@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hearken_actors::role::AssignedRole;
+use hearken_dialogue::role::AssignedRole;
 use hearken_ports::role::RoleSettings;
 use hearken_ports::store::{Device, Role, RoleOutcome, StoreError};
 use hearken_proto::ids::DeviceId;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use hearken_actors::dialogue::{ConversationStyle, SharedStyle};
+use hearken_dialogue::{ConversationStyle, SharedStyle};
 use hearken_ports::ToolSource as _;
 use hearken_ports::role::ReplyLanguage;
 use hearken_proto::ids::{DeviceId, SessionId};

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use futures_util::StreamExt as _;
 use futures_util::stream::{self, BoxStream};
 use hearken_actors::actors::pipeline::Ports;
-use hearken_actors::dialogue::ConversationStyle;
 use hearken_audio::pcm;
+use hearken_dialogue::ConversationStyle;
 use hearken_ports::{
     Asr, AsrStream, Line, Llm, LlmDelta, Pcm, Prompt, ProviderError, Transcript, Tts, TurnDetector,
     UtteranceSpec,

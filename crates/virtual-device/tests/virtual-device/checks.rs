@@ -4,8 +4,9 @@
 use std::time::Duration;
 
 use hearken_actors::settings::PipelineSettings;
-use hearken_actors::testkit::{TestPipeline, TtsAct};
+use hearken_actors::testkit::TestPipeline;
 use hearken_audio::sound;
+use hearken_dialogue::testkit::TtsAct;
 use hearken_proto::device::{AudioParams, ListenMode};
 use hearken_socket::testkit::{Down, Received};
 use hearken_virtual_device::clock::Drift;

@@ -2,7 +2,7 @@
 //! schema behind it. Anything is compiled or refused within the limits of time and memory, a check
 //! says the same each time, and what it says is bounded.
 
-use hearken_actors::tools::schema::{Schema, weight};
+use hearken_dialogue::tools::schema::{Schema, weight};
 use hearken_ports::ToolError;
 use serde_json::{Map, Value};
 

@@ -1,8 +1,8 @@
 //! Streamed Markdown of a model, made plain for speech: the same however it is cut into chunks,
 //! without blanks at its ends or doubled, and no longer than it was.
 
-use hearken_actors::dialogue::Cleaner;
 use hearken_base::fuzzing::text_pieces;
+use hearken_dialogue::Cleaner;
 
 /// Tries one input.
 ///

@@ -10,11 +10,11 @@ use hearken_actors::chat::turns::RequestOptions;
 use hearken_actors::chat::{
     Asker, ChatError, ChatPiece, ChatService, ChatSettings, HeldCalls, PublishedEvents,
 };
-use hearken_actors::tools::ToolSettings;
-use hearken_actors::turn_trace::TurnJournal;
 use hearken_base::tasks::Tasks;
 use hearken_base::wall_clock::now;
 use hearken_cluster::{LocalBus, LocalLocks};
+use hearken_dialogue::tools::ToolSettings;
+use hearken_dialogue::turn_trace::TurnJournal;
 use hearken_ports::{ChatStore as _, EventBus as _, RequestKey, Watch};
 use hearken_proto::chat::{ChatRequest, ChatStatus, CreateSession, CreateSnapshot, Event};
 use hearken_proto::ids::SessionId;

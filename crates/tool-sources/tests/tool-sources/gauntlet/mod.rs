@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use futures_util::{StreamExt as _, stream};
-use hearken_actors::tools::calls::EndedCall;
-use hearken_actors::tools::{Offer, ToolSettings, Toolbox};
+use hearken_dialogue::tools::calls::EndedCall;
+use hearken_dialogue::tools::{Offer, ToolSettings, Toolbox};
 use hearken_ports::{ToolError, ToolRequest, ToolSource};
 use hearken_test_support::fault_proxy::rows::{self, Expected, Row, Wire};
 use hearken_test_support::fault_proxy::{Fault, FaultProxy, Tls};

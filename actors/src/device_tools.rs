@@ -1,0 +1,269 @@
+//! Tool source of a device that is an MCP server. Not for its socket: see [`link`]. Not for
+//! the time of requests: the host decides it.
+
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
+pub mod iot;
+pub mod link;
+pub mod repair;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use hearken_dialogue::tools::ToolsetInterner;
+use hearken_dialogue::tools::definition::from_mcp;
+use hearken_dialogue::tools::policy::is_camera;
+use hearken_ports::tool_limits::within_limits;
+use hearken_ports::{Provenance, Tool, ToolCall, ToolContent, ToolError, ToolOutput, ToolSource};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, ClientConfig,
+    ClientRequest, ContentBlock, CustomRequest, Implementation, PaginatedRequestParams,
+    ProtocolVersion,
+};
+use rmcp::service::{NotificationContext, Peer, ServiceError};
+use rmcp::{ClientHandler, RoleClient};
+use tokio::sync::{Notify, watch};
+
+/// Maximum number of pages read from a list of tools. Firmware with 40 tools has five pages.
+const MAX_PAGES: usize = 64;
+
+/// Name of the source.
+const SOURCE: &str = "device";
+
+/// Maximum number of tools kept for one device.
+const MAX_TOOLS: usize = 512;
+
+/// Tools of one device; none until the device has listed them.
+pub struct DeviceTools {
+    timeout: Duration,
+    interner: ToolsetInterner,
+    state: watch::Sender<State>,
+    /// Number of calls that wait for the connection or use it.
+    calls: Arc<AtomicUsize>,
+    /// Notified when a call needs the connection.
+    wanted: Arc<Notify>,
+}
+
+#[derive(Default)]
+struct State {
+    tools: Arc<[Tool]>,
+    link: LinkState,
+}
+
+/// State of the MCP connection to the device.
+#[derive(Clone, Default)]
+enum LinkState {
+    /// The device has not listed its tools yet.
+    #[default]
+    NotListed,
+    /// Idle: the host must reopen the connection before a call.
+    Idle,
+    /// Open for calls.
+    Open(Peer<RoleClient>),
+}
+
+impl DeviceTools {
+    /// Creates an empty source. The device must answer within `timeout`. Its list of tools is
+    /// shared through `interner`.
+    pub fn new(timeout: Duration, interner: ToolsetInterner) -> Self {
+        let (state, calls, wanted) = (watch::Sender::default(), Arc::default(), Arc::default());
+        Self { timeout, interner, state, calls, wanted }
+    }
+
+    /// Forgets the device, because it says hello again or is gone.
+    pub fn forget(&self) {
+        self.state.send_replace(State::default());
+    }
+
+    /// Waits until a call needs the connection.
+    pub(crate) async fn wait_until_needed(&self) {
+        self.wanted.notified().await;
+    }
+
+    /// Marks the connection as open.
+    pub(crate) fn mark_open(&self, peer: &Peer<RoleClient>) {
+        self.state.send_modify(|state| state.link = LinkState::Open(peer.clone()));
+    }
+
+    /// Marks the connection as idle. Returns false if a call uses it, which keeps it open.
+    pub(crate) fn mark_idle(&self, peer: &Peer<RoleClient>) -> bool {
+        self.state.send_modify(|state| state.link = LinkState::Idle);
+        let quiet = self.calls.load(Ordering::SeqCst) == 0;
+        if !quiet {
+            self.mark_open(peer);
+        }
+        quiet
+    }
+
+    /// Fetches all tools of the device, page by page. Keeps the pages until a failure.
+    pub async fn refresh(&self, peer: &Peer<RoleClient>) {
+        let mut tools: Vec<Tool> = Vec::new();
+        let mut seen = HashSet::new();
+        let mut cursor: Option<String> = None;
+        for _ in 0..MAX_PAGES {
+            let params = PaginatedRequestParams::default().with_cursor(cursor.take());
+            let page = match tokio::time::timeout(self.timeout, peer.list_tools(Some(params))).await
+            {
+                Ok(Ok(page)) => page,
+                Ok(Err(error)) => {
+                    tracing::warn!(%error, known = tools.len(), "cannot list the device's tools");
+                    break;
+                }
+                Err(_) => {
+                    tracing::warn!(
+                        known = tools.len(),
+                        "the device did not list its tools in time"
+                    );
+                    break;
+                }
+            };
+            let room = MAX_TOOLS - tools.len();
+            tools.extend(page.tools.iter().take(room).map(from_mcp));
+            match page.next_cursor {
+                None => break,
+                Some(next) if !seen.insert(next.clone()) => {
+                    tracing::warn!("stopped listing the device's tools: a cursor repeats");
+                    break;
+                }
+                next => cursor = next,
+            }
+        }
+        let tools = within_limits(SOURCE, tools);
+        tracing::info!(tools = tools.len(), "listed the device's tools");
+        let (tools, link) = (self.interner.list(tools.into()), LinkState::Open(peer.clone()));
+        self.state.send_replace(State { tools, link });
+    }
+}
+
+/// Returns the `initialize` request of the server. Sent again, it gives a device a fresh token for
+/// its camera.
+pub fn initialize_request() -> ClientRequest {
+    let params = serde_json::to_value(client_config()).ok();
+    ClientRequest::CustomRequest(CustomRequest::new("initialize", params))
+}
+
+fn client_config() -> ClientConfig {
+    let name = Implementation::new("hearken", env!("CARGO_PKG_VERSION"));
+    ClientConfig::new(ClientCapabilities::default(), name)
+        .with_protocol_version(ProtocolVersion::V_2024_11_05)
+}
+
+impl ToolSource for DeviceTools {
+    fn name(&self) -> &str {
+        SOURCE
+    }
+
+    fn kind(&self) -> &'static str {
+        SOURCE
+    }
+
+    /// A device is trusted; what stands before its camera is not.
+    fn provenance(&self, tool: &str) -> Provenance {
+        let trusted = !is_camera(tool);
+        Provenance { trusted, ..Provenance::untrusted(SOURCE, tool) }
+    }
+
+    fn tools(&self) -> Arc<[Tool]> {
+        Arc::clone(&self.state.borrow().tools)
+    }
+
+    fn call(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
+        let (state, wanted) = (self.state.subscribe(), Arc::clone(&self.wanted));
+        let in_flight = InFlight::start(&self.calls);
+        Box::pin(async move {
+            let _in_flight = in_flight;
+            let peer = peer(state, &wanted).await?;
+            // xiaozhi-sdk fails on calls without arguments, therefore they are always sent.
+            let params = CallToolRequestParams::new(call.name).with_arguments(call.arguments);
+            match peer.call_tool_once(params).await {
+                Ok(CallToolResponse::Complete(result)) => Ok(output(result)),
+                Ok(_) => Err(ToolError::Failed("the device's answer cannot be read".into())),
+                Err(error) => Err(refused(error)),
+            }
+        })
+    }
+
+    fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    fn at_once(&self) -> usize {
+        1
+    }
+}
+
+/// Counter guard: counts a call while it lives.
+struct InFlight(Arc<AtomicUsize>);
+
+impl InFlight {
+    fn start(calls: &Arc<AtomicUsize>) -> Self {
+        calls.fetch_add(1, Ordering::SeqCst);
+        Self(Arc::clone(calls))
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Waits for the connection to open and returns its peer.
+async fn peer(
+    mut state: watch::Receiver<State>,
+    wanted: &Notify,
+) -> Result<Peer<RoleClient>, ToolError> {
+    loop {
+        let link = state.borrow_and_update().link.clone();
+        match link {
+            LinkState::Open(peer) => return Ok(peer),
+            LinkState::Idle => wanted.notify_one(),
+            LinkState::NotListed => {
+                return Err(ToolError::Unavailable("the device has not listed its tools".into()));
+            }
+        }
+        if state.changed().await.is_err() {
+            return Err(ToolError::Unavailable("the device is disconnected".into()));
+        }
+    }
+}
+
+fn refused(error: ServiceError) -> ToolError {
+    match error {
+        ServiceError::McpError(error) => ToolError::Failed(error.message.into_owned()),
+        ServiceError::TransportSend(error) => ToolError::Unavailable(error.error.to_string()),
+        other => ToolError::Unavailable(other.to_string()),
+    }
+}
+
+/// Converts a result. It holds only text and images: [`repair`] removes everything else.
+fn output(result: CallToolResult) -> ToolOutput {
+    let part = |part| match part {
+        ContentBlock::Text(text) => Some(ToolContent::Text(text.text)),
+        ContentBlock::Image(image) => {
+            Some(ToolContent::Image { mime_type: image.mime_type, base64: image.data })
+        }
+        _ => None,
+    };
+    let content = result.content.into_iter().filter_map(part).collect();
+    ToolOutput { content, failed: result.is_error.unwrap_or(false) }
+}
+
+/// MCP client handler for a device.
+pub struct McpClientHandler {
+    /// Notified when the device reports that its tools have changed.
+    pub changed: Arc<Notify>,
+}
+
+impl ClientHandler for McpClientHandler {
+    fn get_info(&self) -> ClientConfig {
+        client_config()
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.changed.notify_one();
+    }
+}

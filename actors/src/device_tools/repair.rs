@@ -1,0 +1,286 @@
+//! Repairs JSON-RPC messages between real devices and rmcp, in both directions. Pure functions from
+//! JSON to JSON. Each repair names who needs it. Firmware means 78/xiaozhi-esp32; the other device
+//! is PyPI's xiaozhi-sdk.
+
+use std::sync::Arc;
+
+use hearken_dialogue::tools::{Introduction, Vision};
+use serde_json::{Map, Value, json};
+
+/// MCP version of devices. It does not change.
+const VERSION: &str = "2024-11-05";
+
+/// JSON-RPC code "internal error", for errors that come without a code.
+const NO_CODE: i64 = -32_603;
+
+/// Extra content of messages to devices, beyond rmcp's own.
+#[derive(Clone, Default)]
+pub struct Extras {
+    /// Creates the camera endpoint for each introduction: its token is short-lived.
+    pub vision: Option<Arc<dyn Fn() -> Vision + Send + Sync>>,
+    /// Set if tools meant for people are wanted too.
+    pub user_tools: bool,
+    /// Identity in the greeting.
+    pub introduction: Introduction,
+}
+
+/// Converts a message of rmcp for a device. Ids are offset by `base`: rmcp restarts its count with
+/// each hello, and ids must be unique within a connection.
+pub fn outgoing(mut message: Value, base: i64, extras: &Extras) -> Value {
+    renumber(message.get_mut("id"), base);
+    let method = message["method"].as_str().unwrap_or_default().to_owned();
+    if let Some(params) = message.get_mut("params").and_then(Value::as_object_mut) {
+        // Progress tokens, which no device knows.
+        params.remove("_meta");
+        renumber(params.get_mut("requestId"), base);
+    }
+    match method.as_str() {
+        "initialize" => {
+            // xiaozhi-sdk does not answer without them; firmware takes no pictures without them.
+            let vision = extras.vision.as_ref().map(|vision| vision());
+            let (url, token) = vision.map_or_else(Default::default, |v| (v.url, v.token));
+            message["params"]["protocolVersion"] =
+                extras.introduction.protocol_version.as_str().into();
+            message["params"]["clientInfo"]["name"] = extras.introduction.name.as_str().into();
+            message["params"]["capabilities"]["vision"] = json!({"url": url, "token": token});
+        }
+        "tools/list" => {
+            let mut params =
+                json!({"cursor": message["params"]["cursor"].as_str().unwrap_or_default()});
+            if extras.user_tools {
+                params["withUserTools"] = true.into();
+            }
+            message["params"] = params;
+        }
+        _ => {}
+    }
+    message
+}
+
+fn renumber(id: Option<&mut Value>, base: i64) {
+    if let Some(id) = id
+        && let Some(number) = id.as_i64()
+    {
+        *id = (base + number).into();
+    }
+}
+
+/// Converts a message of a device for rmcp. `None` if it answers a request from before `base`, or
+/// no request.
+pub fn incoming(message: Value, base: i64) -> Option<Value> {
+    let Value::Object(mut message) = message else { return None };
+    message.insert("jsonrpc".into(), "2.0".into());
+    if message.contains_key("method") {
+        return Some(Value::Object(message));
+    }
+    let id = message.get("id")?;
+    let id = id.as_i64().or_else(|| id.as_str()?.parse().ok())?;
+    let id = id.checked_sub(base).filter(|id| *id >= 0)?;
+    if let Some(error) = message.remove("error").filter(|e| !e.is_null()) {
+        return Some(failed(id, &error));
+    }
+    let result = result(message.remove("result").unwrap_or(Value::Null));
+    Some(json!({"jsonrpc": "2.0", "id": id, "result": result}))
+}
+
+/// Returns an error response with a code. Firmware leaves the code out.
+pub fn failed(id: i64, error: &Value) -> Value {
+    let code = error["code"].as_i64().and_then(|code| i32::try_from(code).ok());
+    let message = match &error["message"] {
+        Value::String(message) => message.clone(),
+        Value::Null => error.as_str().map_or_else(|| error.to_string(), str::to_owned),
+        other => other.to_string(),
+    };
+    let code = code.map_or(NO_CODE, i64::from);
+    json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
+}
+
+/// Returns the known parts of a result in valid form, and nothing else. One part that rmcp does not
+/// understand would make it reject the whole result.
+fn result(result: Value) -> Value {
+    match result {
+        Value::Object(result) if result.contains_key("protocolVersion") => initialized(&result),
+        Value::Object(mut result) if result.contains_key("tools") => listed(&mut result),
+        Value::Object(mut result) => called(&mut result),
+        Value::Null => json!({"content": []}),
+        bare => json!({"content": [text(&bare)]}),
+    }
+}
+
+fn initialized(result: &Map<String, Value>) -> Value {
+    let told = |field: &str| {
+        let value = result.get("serverInfo").and_then(|info| info.get(field));
+        value.and_then(Value::as_str).unwrap_or("unknown").to_owned()
+    };
+    let version = result.get("protocolVersion").and_then(Value::as_str).unwrap_or(VERSION);
+    json!({
+        "protocolVersion": version,
+        "capabilities": {"tools": {}},
+        "serverInfo": {"name": told("name"), "version": told("version")},
+    })
+}
+
+/// Converts a list of tools. Leaves out tools without a name. A tool without a schema takes no
+/// arguments. An empty cursor means the end: devices other than firmware send it.
+fn listed(result: &mut Map<String, Value>) -> Value {
+    let Some(Value::Array(tools)) = result.remove("tools") else { return json!({"tools": []}) };
+    let tool = |mut tool: Value| {
+        let name = tool["name"].as_str().filter(|name| !name.is_empty())?.to_owned();
+        let description = tool["description"].as_str().unwrap_or_default().to_owned();
+        let schema = tool.get_mut("inputSchema").map(Value::take).filter(Value::is_object);
+        let schema = schema.unwrap_or_else(|| json!({"type": "object"}));
+        Some(json!({"name": name, "description": description, "inputSchema": schema}))
+    };
+    let tools: Vec<Value> = tools.into_iter().filter_map(tool).collect();
+    let mut page = json!({"tools": tools});
+    if let Some(cursor) = result.get("nextCursor").and_then(Value::as_str).filter(|c| !c.is_empty())
+    {
+        page["nextCursor"] = cursor.into();
+    }
+    page
+}
+
+fn called(result: &mut Map<String, Value>) -> Value {
+    let failed = result.get("isError").and_then(Value::as_bool).unwrap_or(false);
+    let parts = match result.remove("content") {
+        Some(Value::Array(parts)) => parts.into_iter().map(part).collect(),
+        Some(Value::Null) | None if result.keys().all(|key| key == "isError") => Vec::new(),
+        Some(Value::Null) | None => vec![text(&Value::Object(result.clone()))],
+        Some(bare) => vec![text(&bare)],
+    };
+    json!({"content": parts, "isError": failed})
+}
+
+/// Converts a content part. Firmware wraps a picture as JSON in a string.
+fn part(part: Value) -> Value {
+    let inner = match &part["image"] {
+        Value::String(inner) => serde_json::from_str(inner).unwrap_or(Value::Null),
+        Value::Object(inner) => Value::Object(inner.clone()),
+        _ => Value::Null,
+    };
+    let image = if inner.is_object() { &inner } else { &part };
+    if let (Some(data), Some(mime_type)) = (image["data"].as_str(), image["mimeType"].as_str()) {
+        return json!({"type": "image", "data": data, "mimeType": mime_type});
+    }
+    match part["text"].as_str() {
+        Some(words) => json!({"type": "text", "text": words}),
+        None => text(&part),
+    }
+}
+
+fn text(value: &Value) -> Value {
+    let words = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    json!({"type": "text", "text": words})
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use rmcp::RoleClient;
+    use rmcp::service::RxJsonRpcMessage;
+
+    use super::*;
+
+    fn read(message: Value) -> String {
+        let Some(repaired) = incoming(message, 10) else { return "nothing".into() };
+        let text = repaired.to_string();
+        serde_json::from_value::<RxJsonRpcMessage<RoleClient>>(repaired).expect("rmcp reads it");
+        text
+    }
+
+    #[test]
+    fn errors_get_their_code() {
+        let error =
+            read(json!({"jsonrpc": "2.0", "id": 12, "error": {"message": "Unknown tool: x"}}));
+        assert_eq!(
+            error,
+            r#"{"error":{"code":-32603,"message":"Unknown tool: x"},"id":2,"jsonrpc":"2.0"}"#
+        );
+        let error = read(json!({"id": "12", "error": "no"}));
+        assert_eq!(error, r#"{"error":{"code":-32603,"message":"no"},"id":2,"jsonrpc":"2.0"}"#);
+    }
+
+    #[test]
+    fn pictures_come_out_of_their_string() {
+        let inner = json!({"type": "image", "mimeType": "image/png", "data": "QUJD"}).to_string();
+        let message = json!({"id": 10, "result": {"content": [{"type": "image", "image": inner}], "isError": false}});
+        let expected = r#"{"id":0,"jsonrpc":"2.0","result":{"content":[{"data":"QUJD","mimeType":"image/png","type":"image"}],"isError":false}}"#;
+        assert_eq!(read(message), expected);
+    }
+
+    #[test]
+    fn pages_end_at_an_empty_cursor_and_odd_tools_are_left_out() {
+        let page = json!({"id": 10, "result": {"nextCursor": "", "ttlMs": "x", "tools": [
+            {"name": "a", "inputSchema": {"type": "object"}, "annotations": 7}, {"name": ""}, 3, {"name": "b"}]}});
+        let expected = r#"{"id":0,"jsonrpc":"2.0","result":{"tools":[{"description":"","inputSchema":{"type":"object"},"name":"a"},{"description":"","inputSchema":{"type":"object"},"name":"b"}]}}"#;
+        assert_eq!(read(page), expected);
+    }
+
+    #[test]
+    fn answers_to_an_earlier_hello_are_dropped() {
+        assert_eq!(read(json!({"id": 9, "result": {}})), "nothing");
+        assert_eq!(read(json!({"id": i64::MIN, "result": {}})), "nothing");
+        assert_eq!(read(json!({"result": {}})), "nothing");
+        assert_eq!(read(json!("x")), "nothing");
+    }
+
+    #[test]
+    fn devices_are_told_what_they_need() {
+        let vision = Vision { url: "http://v".into(), token: "t".into() };
+        let introduction =
+            Introduction { name: "a house".into(), protocol_version: "2025-06-18".into() };
+        let vision = Some(Arc::new(move || vision.clone()) as Arc<_>);
+        let extras = Extras { vision, user_tools: true, introduction };
+        let tell = |message: Value| outgoing(message, 10, &extras);
+        let initialize =
+            json!({"id": 0, "method": "initialize", "params": {"capabilities": {}, "_meta": {}}});
+        let expected = json!({"id": 10, "method": "initialize", "params": {
+            "protocolVersion": "2025-06-18", "clientInfo": {"name": "a house"},
+            "capabilities": {"vision": {"url": "http://v", "token": "t"}}}});
+        assert_eq!(tell(initialize), expected);
+        let list = json!({"id": 1, "method": "tools/list"});
+        let expected = json!({"id": 11, "method": "tools/list", "params": {"cursor": "", "withUserTools": true}});
+        assert_eq!(tell(list), expected);
+        let cancel = json!({"method": "notifications/cancelled", "params": {"requestId": 3}});
+        let expected = json!({"method": "notifications/cancelled", "params": {"requestId": 13}});
+        assert_eq!(tell(cancel), expected);
+    }
+
+    fn any_json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            "[a-z{\"]{0,6}".prop_map(Value::from)
+        ];
+        leaf.prop_recursive(4, 40, 6, |inner| {
+            let key = prop_oneof![
+                "content",
+                "tools",
+                "image",
+                "text",
+                "data",
+                "mimeType",
+                "name",
+                "protocolVersion",
+                "inputSchema",
+                "nextCursor",
+                "isError",
+                "serverInfo"
+            ];
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                proptest::collection::btree_map(key, inner, 0..4)
+                    .prop_map(|m| Value::Object(m.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_a_device_answers_rmcp_reads_it(answer in any_json(), as_error in any::<bool>()) {
+            let field = if as_error { "error" } else { "result" };
+            prop_assert_ne!(read(json!({"id": 10, field: answer})), "nothing");
+        }
+    }
+}

@@ -1,0 +1,483 @@
+//! One dialogue: builds the prompt from instructions, language and remembered messages. Not for the
+//! remembered messages themselves: see [`super::memory`].
+
+use std::sync::Arc;
+
+use hearken_audio::playout::PlayedBack;
+use hearken_base::language::Language;
+use hearken_base::reloadable::Reloadable;
+use hearken_ports::{ChatMessage, Person, Prompt, Role};
+use serde::{Deserialize, Serialize};
+
+use super::memory::{Memory, push_user};
+use super::spoken_language::SpokenLanguage;
+use super::style::{ConversationStyle, CurrentStyle, LocalTime};
+use super::turn::TurnRecord;
+use crate::role::{AssignedRole, RoleLookup};
+use crate::speaker_tracker::{SpeakerTracker, attributed};
+
+/// Added after the instructions when the person speaks Chinese. Small models otherwise answer in
+/// the language of their instructions.
+const IN_CHINESE: &str = "\n请用中文回答。";
+
+/// Section `[dialogue]`: how a session talks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DialogueSettings {
+    /// Instructions for the model's behaviour. `{current_time}` is replaced by the local date and
+    /// time of the turn.
+    pub system_prompt: String,
+    /// Instructions that ask the model for an emoji. The emoji becomes the device's emotion and is
+    /// never spoken. Appended to the system prompt. If empty, the device shows the neutral emotion.
+    pub emotion_prompt: String,
+    /// Maximum number of remembered messages. Counts messages of both sides, tool calls and tool
+    /// results.
+    pub max_messages: usize,
+    /// Longest reply, in tokens; the key stands in `[llm]`.
+    #[serde(skip)]
+    pub max_tokens: u32,
+    /// 0.0 to 1.0; the key stands in `[llm]`.
+    #[serde(skip)]
+    pub temperature: f64,
+    /// Language to speak until the person's first words are known.
+    pub language: Language,
+}
+
+impl Default for DialogueSettings {
+    fn default() -> Self {
+        Self {
+            system_prompt: "You are a friendly voice assistant in a loudspeaker, without eyes or \
+                            hands. Answer in the language that the user speaks, in one or two \
+                            short spoken sentences, in plain text without Markdown. If you do not \
+                            know or cannot do something, say so."
+                .into(),
+            emotion_prompt: "Begin your answer with one emoji that shows how you feel.".into(),
+            max_messages: 10,
+            max_tokens: 200,
+            temperature: 0.6,
+            language: Language::Chinese,
+        }
+    }
+}
+
+/// Dialogue of one session.
+pub struct Dialogue {
+    settings: Reloadable<DialogueSettings>,
+    style: CurrentStyle,
+    now: LocalTime,
+    memory: Memory,
+    language: SpokenLanguage,
+    speakers: Option<Arc<SpeakerTracker>>,
+    roles: RoleLookup,
+}
+
+impl Dialogue {
+    /// Creates an empty dialogue with this conversation style. If the style has no instructions,
+    /// each prompt uses the current ones from the settings.
+    pub fn new(
+        settings: impl Into<Reloadable<DialogueSettings>>,
+        style: CurrentStyle,
+        now: LocalTime,
+    ) -> Self {
+        let settings = settings.into();
+        let language = SpokenLanguage::new(settings.get().language);
+        let memory = Memory::new(settings.get().max_messages, Vec::new());
+        let roles: RoleLookup = Arc::new(|_| None);
+        Self { settings, style, now, memory, language, speakers: None, roles }
+    }
+
+    /// Tells the model who speaks.
+    #[must_use]
+    pub fn with_speakers(self, speakers: Option<Arc<SpeakerTracker>>) -> Self {
+        Self { speakers, ..self }
+    }
+
+    /// Looks up the roles of people in this way.
+    #[must_use]
+    pub fn with_roles(self, roles: RoleLookup) -> Self {
+        Self { roles, ..self }
+    }
+
+    /// Returns what tracks who speaks, if voices are looked at.
+    pub fn speakers(&self) -> Option<&Arc<SpeakerTracker>> {
+        self.speakers.as_ref()
+    }
+
+    /// Returns the language that the person last spoke.
+    pub fn language(&self) -> Language {
+        self.language.get()
+    }
+
+    /// Returns the language of these words, or the last one where they do not tell.
+    pub fn language_of(&self, words: &str) -> Language {
+        Language::from_key(words).unwrap_or_else(|| self.language())
+    }
+
+    /// Returns the same, as it will be at any time.
+    pub fn spoken_language(&self) -> SpokenLanguage {
+        self.language.clone()
+    }
+
+    /// Records the language of the person's words.
+    pub fn note_language(&mut self, text: &str) {
+        if let Some(language) = Language::from_key(text) {
+            self.language.set(language);
+        }
+    }
+
+    /// Remembers words that will be answered together with the next ones.
+    pub fn keep_words(&mut self, words: &str) {
+        self.note_language(words);
+        self.memory.push_words(words);
+    }
+
+    /// Removes and returns the last words if they were not answered.
+    pub fn take_unanswered(&mut self) -> Option<String> {
+        self.memory.take_unanswered()
+    }
+
+    /// Returns the prompt for the model when somebody says `words`: this person, where their voice is known. Earlier
+    /// words that were not answered, because the person went on speaking, come first in the same message.
+    pub fn prompt(&self, words: &str, person: Option<&Arc<Person>>) -> Prompt {
+        let mut prompt = self.opening_for(person, self.language_of(words));
+        // Words that go on from others stand in their message.
+        let begins = self.memory.unanswered().is_none();
+        push_user(&mut prompt.messages, &attributed(person.filter(|_| begins), words));
+        prompt
+    }
+
+    /// Returns the beginning of the next prompt, if the one who has spoken last goes on. It does not depend on the
+    /// person's next words.
+    pub fn opening(&self) -> Prompt {
+        let person = self.speakers.as_ref().and_then(|speakers| speakers.person());
+        self.opening_for(person.as_ref(), self.language())
+    }
+
+    /// Returns the style of a turn of this person.
+    fn style_for(&self, person: Option<&Arc<Person>>) -> ConversationStyle {
+        let own = person.and_then(|person| (self.roles)(&person.role_id));
+        (self.style)().with_role(own)
+    }
+
+    /// Returns the role in which this person is answered.
+    pub fn role(&self, person: Option<&Arc<Person>>) -> Option<Arc<AssignedRole>> {
+        self.style_for(person).role
+    }
+
+    fn opening_for(&self, person: Option<&Arc<Person>>, language: Language) -> Prompt {
+        let (settings, style) = (self.settings.get(), self.style_for(person));
+        let mut system = style.instructions(&settings.system_prompt, &(self.now)());
+        let role = style.role.unwrap_or_default();
+        if !settings.emotion_prompt.is_empty() {
+            system.push(' ');
+            system.push_str(&settings.emotion_prompt);
+        }
+        if let Some(speakers) = &self.speakers {
+            system.push_str(&speakers.instructions(person));
+        }
+        // A role that answers in one language says so itself.
+        if language == Language::Chinese && role.language.is_none() {
+            system.push_str(IN_CHINESE);
+        }
+        let mut messages = vec![ChatMessage::new(Role::System, system)];
+        if role.memory {
+            messages.extend(self.memory.messages().iter().cloned());
+        }
+        Prompt {
+            messages,
+            max_tokens: role.max_tokens.unwrap_or(settings.max_tokens),
+            temperature: role.temperature.unwrap_or(settings.temperature),
+            model: role.model.clone(),
+            ..Prompt::default()
+        }
+    }
+
+    /// Remembers a finished turn, as far as it was played back. Words that got no answer are
+    /// forgotten, except when the person went on speaking before the answer (`continued`). Then
+    /// they are kept and answered together with the next words.
+    /// Reports whether there was an answer to remember.
+    pub fn commit(&mut self, record: &TurnRecord, heard: PlayedBack, continued: bool) -> bool {
+        let continued = continued && !record.is_refused();
+        let before = continued.then(|| self.memory.unanswered().map(str::to_owned)).flatten();
+        let remembered = self.memory.commit(record, heard);
+        if !remembered && continued {
+            before.iter().chain(&record.user).for_each(|words| self.memory.push_words(words));
+        }
+        remembered
+    }
+
+    /// Returns the remembered messages, oldest first.
+    pub fn messages(&self) -> &[ChatMessage] {
+        self.memory.messages()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use hearken_ports::role::{ReplyLanguage, RoleSettings};
+    use hearken_ports::{PersonId, ProviderError, ProviderErrorKind, ToolRequest};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::memory::cut;
+    use crate::turn::{Said, ToolRound, TurnEnd, TurnError};
+
+    const ALL: PlayedBack = PlayedBack::ALL;
+
+    fn dialogue() -> Dialogue {
+        remembering(4)
+    }
+
+    fn remembering(max_messages: usize) -> Dialogue {
+        talked_to("be kind", max_messages, ConversationStyle::default())
+    }
+
+    fn talked_to(system_prompt: &str, max_messages: usize, style: ConversationStyle) -> Dialogue {
+        let settings = DialogueSettings {
+            system_prompt: system_prompt.into(),
+            emotion_prompt: String::new(),
+            max_messages,
+            max_tokens: 50,
+            temperature: 0.5,
+            language: Language::Chinese,
+        };
+        Dialogue::new(settings, Arc::new(move || style.clone()), Arc::new(|| "noon".into()))
+    }
+
+    /// Commits a turn that is over and was played back completely.
+    fn commit(dialogue: &mut Dialogue, record: &TurnRecord) {
+        dialogue.commit(record, ALL, false);
+    }
+
+    fn record(user: &str, said: &[&str]) -> TurnRecord {
+        let said = said.iter().map(|s| Said { text: (*s).into(), remembered: true }).collect();
+        TurnRecord { user: Some(user.into()), said, rounds: Vec::new(), end: TurnEnd::Completed }
+    }
+
+    fn round(after: usize, ids: &[&str]) -> ToolRound {
+        let call = |id: &&str| {
+            let (id, name) = ((*id).into(), "f".into());
+            ToolRequest { id, name, arguments: "{}".into() }
+        };
+        let results = ids.iter().map(|id| format!("result {id}")).collect();
+        ToolRound { after, calls: ids.iter().map(call).collect(), results }
+    }
+
+    fn contents(dialogue: &Dialogue) -> Vec<&str> {
+        dialogue.messages().iter().map(|m| m.content.as_str()).collect()
+    }
+
+    #[test]
+    fn what_was_not_heard_is_not_remembered() {
+        let mut d = dialogue();
+        let heard = PlayedBack {
+            whole: 1,
+            partial: Duration::from_millis(500),
+            partial_of: Some(Duration::from_secs(1)),
+            broken: vec![(0, Duration::ZERO)],
+        };
+        d.commit(&record("so", &["Zero.", "Two three four five."]), heard.clone(), false);
+        assert_eq!(contents(&d), ["so", "Two three"]);
+        let mut d = dialogue();
+        let heard = PlayedBack { broken: Vec::new(), ..heard };
+        d.commit(&record("hi", &["One.", "Two three four five.", "Six."]), heard, false);
+        assert_eq!(contents(&d), ["hi", "One. Two three"]);
+        let mut d = dialogue();
+        commit(&mut d, &record("你好", &["你好呀！", "今天很好。"]));
+        assert_eq!(contents(&d), ["你好", "你好呀！今天很好。"]);
+    }
+
+    #[test]
+    fn a_turn_that_the_person_went_on_from_joins_the_next_and_one_that_was_cut_is_forgotten() {
+        let mut d = dialogue();
+        d.commit(&record("Tell me", &["Sure."]), PlayedBack::default(), true);
+        d.commit(&record("all", &[]), PlayedBack::default(), true);
+        assert_eq!(d.prompt("about cats.", None).messages[1].content, "Tell me all about cats.");
+        d.commit(&record("about cats.", &["Sure."]), PlayedBack::default(), false);
+        assert_eq!(d.prompt("Hello.", None).messages[1].content, "Hello.");
+    }
+
+    fn failed(kind: ProviderErrorKind, mut record: TurnRecord) -> TurnRecord {
+        record.end = TurnEnd::Failed(TurnError::Llm(ProviderError::new("m", kind)));
+        record
+    }
+
+    #[test]
+    fn of_a_turn_that_failed_only_what_was_heard_is_remembered() {
+        let mut d = remembering(10);
+        commit(&mut d, &record("1", &["ok."]));
+        let mut broke_off = failed(ProviderErrorKind::Unavailable, record("2", &["Well."]));
+        broke_off.rounds = vec![round(1, &["a"])];
+        commit(&mut d, &broke_off);
+        assert_eq!(contents(&d), ["1", "ok.", "2", "Well."]);
+        d.commit(&broke_off, PlayedBack::default(), false);
+        let continued = failed(ProviderErrorKind::BadRequest, record("3", &[]));
+        d.commit(&continued, PlayedBack::default(), true);
+        assert_eq!(contents(&d), ["1", "ok.", "2", "Well."]);
+        assert_eq!(d.prompt("hi", None).messages.last().unwrap().content, "hi");
+    }
+
+    #[test]
+    fn what_the_model_refuses_twice_in_a_row_is_forgotten_with_all_before_it() {
+        let mut d = remembering(10);
+        let refused = failed(ProviderErrorKind::BadRequest, record("no", &["Well."]));
+        for _ in 0..3 {
+            commit(&mut d, &record("1", &["ok."]));
+            commit(&mut d, &refused);
+        }
+        assert_eq!(contents(&d), ["1", "ok.", "1", "ok.", "1", "ok."]);
+        commit(&mut d, &refused);
+        assert_eq!(contents(&d), [""; 0]);
+    }
+
+    #[test]
+    fn the_model_is_told_to_answer_in_the_persons_language() {
+        let mut d = dialogue();
+        assert_eq!(d.prompt("", None).messages[0].content, "be kind\n请用中文回答。");
+        d.note_language("What is this?");
+        assert_eq!(d.prompt("", None).messages[0].content, "be kind");
+    }
+
+    #[test]
+    fn a_known_person_is_answered_by_their_own_role_and_others_by_that_of_the_device() {
+        let role = |name: &str| {
+            let settings = RoleSettings {
+                system_prompt: format!("Be {name}."),
+                voice: name.into(),
+                language: Some(ReplyLanguage::De),
+                memory: name != "forgetful",
+                ..RoleSettings::default()
+            };
+            AssignedRole { role_id: name.into(), settings, ..AssignedRole::default() }
+        };
+        let style = ConversationStyle {
+            system_prompt: "The device's own.".into(),
+            role: Some(Arc::new(role("the device's"))),
+            ..ConversationStyle::default()
+        };
+        let mut d = talked_to("be kind", 4, style)
+            .with_roles(Arc::new(move |id| (id == "forgetful").then(|| Arc::new(role(id)))));
+        commit(&mut d, &record("1", &["ok."]));
+        let person = |role_id: &str| {
+            let (id, name, role_id) = (PersonId("p".into()), "Ann".into(), role_id.into());
+            let none = Vec::new();
+            Arc::new(Person { id, name, role_id, voices: none, facts: vec![], exchanges: vec![] })
+        };
+        for (person, begins, voice, messages) in [
+            (None, "The device's own.", "the device's", 4),
+            (Some(person("gone")), "The device's own.", "the device's", 4),
+            (Some(person("forgetful")), "Be forgetful.", "forgetful", 2),
+        ] {
+            let prompt = d.prompt("2", person.as_ref());
+            let system = &prompt.messages[0].content;
+            assert!(system.starts_with(begins) && system.contains("German"), "{system}");
+            assert!(!system.contains(IN_CHINESE), "{system}");
+            let role = d.role(person.as_ref()).unwrap();
+            assert_eq!((role.voice.as_str(), prompt.messages.len()), (voice, messages));
+        }
+    }
+
+    #[test]
+    fn instructions_of_ones_own_stand_in_place_of_the_deployments() {
+        let own = ConversationStyle {
+            system_prompt: "Cook at {current_time}.".into(),
+            ..ConversationStyle::default()
+        };
+        let told = |own| {
+            let mut d = talked_to("It is {current_time}.", 4, own);
+            d.note_language("What is this?");
+            d.opening().messages[0].content.clone()
+        };
+        assert_eq!(
+            (told(ConversationStyle::default()), told(own)),
+            ("It is noon.".into(), "Cook at noon.".into())
+        );
+    }
+
+    #[test]
+    fn fixed_phrases_are_not_remembered() {
+        let mut d = dialogue();
+        let mut apology = record("hi", &["Sorry."]);
+        apology.said[0].remembered = false;
+        commit(&mut d, &apology);
+        assert_eq!(contents(&d), [""; 0]);
+    }
+
+    #[test]
+    fn old_messages_are_forgotten_from_a_question_on() {
+        let mut d = dialogue();
+        for n in ["1", "2", "3"] {
+            commit(&mut d, &record(n, &["ok."]));
+        }
+        assert_eq!(contents(&d), ["2", "ok.", "3", "ok."]);
+    }
+
+    #[test]
+    fn calls_are_remembered_with_their_results_between_what_was_heard() {
+        let mut d = remembering(10);
+        let mut turn = record("hi", &["One.", "Two.", "Three."]);
+        turn.rounds = vec![round(1, &["a", "b"])];
+        d.commit(&turn, PlayedBack { whole: 2, ..PlayedBack::default() }, false);
+        assert_eq!(contents(&d), ["hi", "One.", "result a", "result b", "Two."]);
+        assert_eq!(d.messages()[1].calls, turn.rounds[0].calls);
+        assert_eq!(d.messages()[3].answers, "b");
+    }
+
+    #[test]
+    fn of_a_very_long_turn_the_first_rounds_are_forgotten() {
+        let mut d = dialogue();
+        let mut turn = record("hi", &["Done."]);
+        turn.rounds = vec![round(0, &["a"]), round(0, &["b", "c"]), round(0, &["d"])];
+        commit(&mut d, &turn);
+        assert_eq!(contents(&d), ["hi", "", "result d", "Done."]);
+        commit(&mut d, &record("2", &["ok."]));
+        assert_eq!(contents(&d), ["2", "ok."]);
+    }
+
+    proptest! {
+        #[test]
+        fn calls_and_results_are_never_parted(
+            turns in proptest::collection::vec(
+                (proptest::collection::vec(1_usize..4, 0..6), 0_usize..3, 0_usize..4), 1..8),
+            max in 2_usize..12,
+        ) {
+            let mut d = remembering(max);
+            for (sizes, sentences, whole) in turns {
+                let mut turn = record("hi", &["One.", "Two."][..sentences.min(2)]);
+                turn.rounds = sizes.iter().map(|n| round(sentences.min(1), &["a", "b", "c"][..*n])).collect();
+                d.commit(&turn, PlayedBack { whole, ..PlayedBack::default() }, false);
+                let mut messages = d.messages().iter().peekable();
+                prop_assert!(messages.peek().is_none_or(|m| m.role == Role::User));
+                while let Some(message) = messages.next() {
+                    prop_assert_ne!(message.role, Role::Tool, "a result without its call");
+                    for call in &message.calls {
+                        prop_assert_eq!(&messages.next().expect("a call without its result").answers, &call.id);
+                    }
+                }
+                prop_assert!(d.messages().len() <= max);
+            }
+        }
+    }
+
+    #[test]
+    fn a_heard_part_without_known_length_is_estimated() {
+        let second = Duration::from_secs(1);
+        assert_eq!(cut("一二三四五六七八九", second, None), "一二三四");
+        assert_eq!(cut("unbreakable", second, None), "unbreakable");
+    }
+
+    #[test]
+    fn words_that_nobody_ever_answers_are_forgotten_from_their_beginning() {
+        let mut dialogue = dialogue();
+        for n in 0..5_000 {
+            dialogue.keep_words(&format!("第{n}次，你在吗"));
+        }
+        let waiting = dialogue.prompt("喂", None).messages.pop().unwrap().content;
+        assert!((16_000..=(16 << 10)).contains(&waiting.len()), "{}", waiting.len());
+        assert!(waiting.ends_with("第4999次，你在吗喂"), "{waiting}");
+        let long = "x".repeat(20_000);
+        assert_eq!(dialogue.prompt(&long, None).messages.pop().unwrap().content, long);
+    }
+}

@@ -1,0 +1,273 @@
+//! The messages that a dialogue remembers: the person's words, tool calls with their results, and
+//! the part of the answers that was played back. Forgets whole turns, oldest first, when there are
+//! too many messages or bytes. Not for the rest of the prompt, nor for storing messages.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use hearken_audio::playout::PlayedBack;
+use hearken_base::language::is_han;
+use hearken_ports::{ChatMessage, Role};
+
+use super::message_repair;
+use super::turn::{Said, ToolRound, TurnEnd, TurnRecord};
+
+/// Estimated characters spoken per second, for a sentence whose duration is not known yet.
+const HAN_PER_SECOND: f64 = 4.5;
+const LATIN_PER_SECOND: f64 = 15.0;
+/// Maximum length of older unanswered words, together with the newest, in bytes.
+const UNANSWERED_BYTES: usize = 16 << 10;
+/// Maximum size of the remembered messages, in bytes. The words and the answer of the last turn are
+/// remembered whatever their size.
+const MOST_BYTES: usize = 256 << 10;
+
+/// Messages that a dialogue remembers, in order.
+#[derive(Debug, Clone, Default)]
+pub struct Memory {
+    messages: Vec<ChatMessage>,
+    max_messages: usize,
+    /// Set if the model refused the last turn.
+    refused: bool,
+}
+
+impl Memory {
+    /// Creates a memory of at most `max_messages` messages from stored ones. Leaves out messages
+    /// that are too old, invalid in a prompt, or not answered.
+    pub fn new(max_messages: usize, messages: Vec<ChatMessage>) -> Self {
+        let mut memory = Self { messages, max_messages, refused: false };
+        message_repair::repair(&mut memory.messages);
+        memory.messages.dedup_by(|next, before| {
+            let unanswered = next.role == Role::User && before.role == Role::User;
+            if unanswered {
+                std::mem::swap(next, before);
+            }
+            unanswered
+        });
+        memory.take_unanswered();
+        memory.forget();
+        memory
+    }
+
+    /// Returns the remembered messages, oldest first.
+    pub fn messages(&self) -> &[ChatMessage] {
+        &self.messages
+    }
+
+    /// Adds words of the person. Appends them to the last message if that is also the person's.
+    pub(super) fn push_words(&mut self, words: &str) {
+        push_user(&mut self.messages, words);
+    }
+
+    /// Returns the last words if they were not answered.
+    pub(super) fn unanswered(&self) -> Option<&str> {
+        self.messages.last().filter(|m| m.role == Role::User).map(|m| m.content.as_str())
+    }
+
+    /// Removes and returns the last words if they were not answered.
+    pub(super) fn take_unanswered(&mut self) -> Option<String> {
+        let last = self.messages.pop_if(|m| m.role == Role::User)?;
+        Some(last.content)
+    }
+
+    /// Remembers a finished turn, as far as it was played back. Returns false if nothing of it is
+    /// remembered.
+    ///
+    /// - If nothing was played back and no tool was called, the turn is forgotten, together with
+    ///   earlier unanswered words.
+    /// - If the turn failed, only the played part is remembered: a tool result may have made the
+    ///   model fail.
+    /// - If the model refused the turn, it is forgotten. If the model refuses two turns in a row,
+    ///   the cause is in the remembered messages: all of them are forgotten.
+    pub fn commit(&mut self, record: &TurnRecord, heard: PlayedBack) -> bool {
+        if record.is_refused() {
+            self.take_unanswered();
+            if std::mem::replace(&mut self.refused, true) {
+                self.messages.clear();
+            }
+            return false;
+        }
+        let mut answer = Vec::new();
+        let mut from = 0;
+        let failed = matches!(record.end, TurnEnd::Failed(_));
+        for round in record.rounds.iter().filter(|_| !failed) {
+            let text = heard_text(&record.said, from..round.after, &heard);
+            from = round.after;
+            answer.extend(called(text, round));
+        }
+        let reply = heard_text(&record.said, from..record.said.len(), &heard);
+        if !reply.is_empty() {
+            answer.push(ChatMessage::new(Role::Assistant, reply));
+        }
+        let Some(words) = record.user.as_ref().filter(|_| !answer.is_empty()) else {
+            self.take_unanswered();
+            return false;
+        };
+        self.refused = false;
+        self.push_words(words);
+        self.messages.append(&mut answer);
+        message_repair::repair(&mut self.messages);
+        self.forget();
+        true
+    }
+
+    /// Forgets whole turns, oldest first. If the last turn alone is too long, forgets its first
+    /// rounds of calls. A round goes with its results: a model's API refuses one without the other.
+    fn forget(&mut self) {
+        let is = |role: Role| move |m: &ChatMessage| m.role == role;
+        while self.is_too_long()
+            && let Some(turn) = self.messages.iter().skip(1).position(is(Role::User))
+        {
+            self.messages.drain(..=turn);
+        }
+        while self.is_too_long()
+            && let Some(calls) = self.messages.iter().position(|m| !m.calls.is_empty())
+        {
+            let results = self.messages[calls].calls.len();
+            self.messages.drain(calls..=calls + results);
+        }
+        let first = self.messages.iter().position(is(Role::User)).unwrap_or(self.messages.len());
+        self.messages.drain(..first);
+    }
+
+    fn is_too_long(&self) -> bool {
+        let bytes = self.messages.iter().map(ChatMessage::size_bytes).sum::<usize>();
+        self.messages.len() > self.max_messages || bytes > MOST_BYTES
+    }
+}
+
+/// Adds a person's words. Appends them to the last message if that is also the person's. The
+/// beginning of a message that gets too long is dropped: a model may not answer for hours while the
+/// person goes on asking.
+pub(super) fn push_user(messages: &mut Vec<ChatMessage>, words: &str) {
+    match messages.last_mut() {
+        Some(last) if last.role == Role::User => {
+            let room = UNANSWERED_BYTES.saturating_sub(words.len());
+            let too_long = last.content.len().saturating_sub(room);
+            last.content.drain(..last.content.ceil_char_boundary(too_long));
+            join(&mut last.content, words);
+        }
+        _ => messages.push(ChatMessage::new(Role::User, words)),
+    }
+}
+
+/// Returns the messages of a round: the text played before it, its calls and their results.
+fn called(text: String, round: &ToolRound) -> Vec<ChatMessage> {
+    let mut messages = vec![ChatMessage::calling(text, round.calls.clone())];
+    let results = round.calls.iter().zip(&round.results);
+    messages.extend(results.map(|(call, result)| ChatMessage::result(&call.id, result)));
+    messages
+}
+
+/// Joins the remembered sentences that were played back. Cuts the last one at the played part.
+fn heard_text(said: &[Said], range: Range<usize>, heard: &PlayedBack) -> String {
+    let mut text = String::new();
+    for (i, sentence) in said.iter().enumerate().take(range.end).skip(range.start) {
+        if sentence.remembered {
+            join(&mut text, played_part(&sentence.text, i, heard));
+        }
+    }
+    text
+}
+
+/// Joins what was not played back of these sentences, as the trace of a turn joins all of them; empty if all was.
+pub fn unheard_text(said: &[Said], heard: &PlayedBack) -> String {
+    let rest = said.iter().enumerate().map(|(i, sentence)| {
+        let played = played_part(&sentence.text, i, heard);
+        sentence.text[played.len()..].trim_start()
+    });
+    rest.filter(|rest| !rest.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the beginning of a sentence that was played back.
+fn played_part<'a>(sentence: &'a str, index: usize, heard: &PlayedBack) -> &'a str {
+    match heard.broken.iter().find(|(at, _)| *at == index) {
+        Some((_, played)) => cut(sentence, *played, None),
+        None if index < heard.whole => sentence,
+        None if index == heard.whole => cut(sentence, heard.partial, heard.partial_of),
+        None => "",
+    }
+}
+
+/// Returns the beginning of a sentence that was played for `heard`. Uses the duration of the
+/// sentence if it is known, else an average speaking rate. Never ends inside a word.
+pub(super) fn cut(text: &str, heard: Duration, length: Option<Duration>) -> &str {
+    let total = length.map_or_else(|| estimated_seconds(text), |d| d.as_secs_f64());
+    let fraction = (heard.as_secs_f64() / total.max(0.001)).min(1.0);
+    let count = text.chars().count();
+    #[allow(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a sentence has a few hundred characters, and the fraction is 0 to 1"
+    )]
+    let keep = (count as f64 * fraction) as usize;
+    let end = text.char_indices().nth(keep).map_or(text.len(), |(i, _)| i);
+    let inside = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() && !is_han(c));
+    if inside(text[..end].chars().next_back()) && inside(text[end..].chars().next()) {
+        let word = text[..end].rfind(|c: char| !inside(Some(c)));
+        return word.map_or("", |i| text[..i].trim_end());
+    }
+    text[..end].trim_end()
+}
+
+/// Estimates the time to speak a text, in seconds.
+fn estimated_seconds(text: &str) -> f64 {
+    text.chars().map(|c| 1.0 / if is_han(c) { HAN_PER_SECOND } else { LATIN_PER_SECOND }).sum()
+}
+
+/// Appends a sentence, with a space between where the script uses spaces.
+pub fn join(text: &mut String, next: &str) {
+    let tight =
+        |c: Option<char>| c.is_none_or(|c| is_han(c) || "。，！？；：、…”」』）".contains(c));
+    if !next.is_empty() && !tight(text.chars().next_back()) {
+        text.push(' ');
+    }
+    text.push_str(next);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_played_is_the_rest_of_each_sentence() {
+        let said = ["One two three.", "Four five six.", "Seven."]
+            .map(|text| Said { text: text.into(), remembered: true });
+        let unheard = |heard: PlayedBack| unheard_text(&said, &heard);
+        assert_eq!(unheard(PlayedBack::ALL), "");
+        assert_eq!(unheard(PlayedBack::default()), "One two three. Four five six. Seven.");
+        let (second, whole) = (Duration::from_secs(1), Duration::from_secs(2));
+        let partial = PlayedBack {
+            whole: 1,
+            partial: second,
+            partial_of: Some(whole),
+            ..PlayedBack::default()
+        };
+        let unheard_of = unheard(partial.clone());
+        assert!(
+            unheard_of.ends_with("six. Seven.") && !unheard_of.contains("Four"),
+            "{unheard_of}"
+        );
+        assert_eq!(
+            format!("{} {unheard_of}", heard_text(&said, 0..3, &partial)),
+            said.each_ref().map(|said| said.text.as_str()).join(" ")
+        );
+        let said =
+            ["一二三。", "四五六。"].map(|text| Said { text: text.into(), remembered: true });
+        let all = said.each_ref().map(|said| said.text.as_str()).join(" ");
+        assert_eq!(unheard_text(&said, &PlayedBack::default()), all);
+    }
+
+    #[test]
+    fn older_turns_are_forgotten_when_there_are_too_many_bytes() {
+        let mut memory = Memory::new(10, Vec::new());
+        for n in 0..4 {
+            let user = Some(format!("{n}{}", "x".repeat(MOST_BYTES / 3)));
+            let said = vec![Said { text: "yes".into(), remembered: true }];
+            let record = TurnRecord { user, said, rounds: Vec::new(), end: TurnEnd::Completed };
+            assert!(memory.commit(&record, PlayedBack::ALL));
+        }
+        let first: Vec<_> = memory.messages().iter().map(|m| &m.content[..1]).collect();
+        assert_eq!(first, ["2", "y", "3", "y"]);
+    }
+}

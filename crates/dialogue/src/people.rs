@@ -1,0 +1,494 @@
+//! People whose voices are known: who speaks, and what is remembered of them. Settings, enrolment and the decision. A
+//! voice is a name and a memory, never a permission. Not for the model that describes voices nor for the store, which are ports.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use hearken_audio::pcm;
+use hearken_audio::voice_detector::SAMPLE_RATE_HZ;
+use hearken_base::ms;
+use hearken_ports::{
+    BoxError, Person, PersonId, PersonMemory, PersonOutcome, PersonStore, SpeakerEmbedder,
+};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// Sentences by which a person is enrolled.
+pub const SENTENCES: usize = 3;
+/// Most recordings that a person is enrolled with at once.
+pub const MOST_SENTENCES: usize = 10;
+/// Longest name, in characters.
+pub const MOST_NAME_CHARS: usize = 40;
+/// Longest fact, in characters.
+pub const MOST_FACT_CHARS: usize = 300;
+/// Longest part of an exchange that is remembered, in characters.
+const MOST_EXCHANGE_CHARS: usize = 500;
+
+/// Samples of which a level is taken: 20 ms.
+const FRAME: usize = 320;
+/// Level, as a part of the loudest, below which nothing is said: 30 dB less.
+const QUIET: f64 = 0.03;
+
+/// Section `[speakers]`: who speaks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SpeakerSettings {
+    /// Name of the model in the catalogue; empty for none: then nobody's voice is looked at.
+    pub model: String,
+    /// How alike a voice must be to one that is known, 0 to 1.
+    pub threshold: f64,
+    /// Shortest speech by which a voice is told.
+    #[serde(rename = "min_speech_ms", with = "ms")]
+    pub min_speech: Duration,
+    /// Share of one core, in percent, that the model may use; beyond it, nobody is recognised.
+    pub cpu_percent: u32,
+    /// Longest wait for it to be known who speaks, from the end of their words; beyond it, nobody is recognised.
+    #[serde(rename = "deadline_ms", with = "ms")]
+    pub deadline: Duration,
+    /// True if other voices are ignored while the device speaks to a person whose voice is known.
+    pub ignore_others: bool,
+}
+
+impl Default for SpeakerSettings {
+    fn default() -> Self {
+        Self {
+            model: String::new(),
+            threshold: 0.45,
+            min_speech: Duration::from_millis(1_500),
+            cpu_percent: 10,
+            deadline: Duration::from_millis(500),
+            ignore_others: false,
+        }
+    }
+}
+
+/// What is typical of a voice: a vector of length 1.
+pub type Voice = Arc<[f32]>;
+
+/// Who has spoken.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Speaker {
+    /// Their voice; none if too little was said, or it was not looked at.
+    pub voice: Option<Voice>,
+    /// The person, if their voice is known.
+    pub person: Option<Arc<Person>>,
+}
+
+impl Speaker {
+    /// Reports whether this is certainly somebody else than that person: a voice that was looked at, and is not theirs.
+    pub fn is_other_than(&self, person: &PersonId) -> bool {
+        let same = self.person.as_ref().is_some_and(|known| known.id == *person);
+        self.voice.is_some() && !same
+    }
+}
+
+/// Reason why a change was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum PeopleError {
+    /// The name is empty, too long, or not one line.
+    #[error("a name has 1 to {MOST_NAME_CHARS} characters, on one line, without brackets")]
+    Name,
+    /// Another person has the name.
+    #[error("another person has this name")]
+    NameTaken,
+    /// There are as many people as can be stored.
+    #[error("{} people are known; delete one first", hearken_ports::persons::MOST_PERSONS)]
+    TooMany,
+    /// There is no such person.
+    #[error("there is no such person")]
+    Unknown,
+    /// Too few or too many recordings.
+    #[error("{SENTENCES} to {MOST_SENTENCES} recordings are needed")]
+    Recordings,
+    /// A recording holds too little speech.
+    #[error("recording {0} holds too little speech")]
+    TooShort(usize),
+    /// The recordings do not hold one voice.
+    #[error("the recordings are not of one voice")]
+    NotAlike,
+    /// The fact is empty or too long.
+    #[error("a fact has 1 to {MOST_FACT_CHARS} characters")]
+    Fact,
+    /// The model is busy or failed.
+    #[error("the model that describes voices is busy or failed; try again")]
+    Busy,
+    /// The store failed.
+    #[error("the store failed")]
+    Store(#[source] BoxError),
+}
+
+/// Reason why a voice is not known.
+enum NoVoice {
+    /// Too little was said.
+    TooShort,
+    /// The model is busy or failed.
+    Busy,
+}
+
+/// The people that are known. Clones share them.
+#[derive(Clone)]
+pub struct People(Arc<Inner>);
+
+struct Inner {
+    store: Arc<dyn PersonStore>,
+    embedder: Option<Arc<dyn SpeakerEmbedder>>,
+    settings: SpeakerSettings,
+    known: Mutex<Vec<Arc<Person>>>,
+}
+
+impl People {
+    /// Knows nobody until [`People::refresh`] has read the store. Without an embedder nobody is recognised or enrolled.
+    pub fn new(
+        store: Arc<dyn PersonStore>,
+        embedder: Option<Arc<dyn SpeakerEmbedder>>,
+        settings: SpeakerSettings,
+    ) -> Self {
+        Self(Arc::new(Inner { store, embedder, settings, known: Mutex::default() }))
+    }
+
+    fn known(&self) -> MutexGuard<'_, Vec<Arc<Person>>> {
+        self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reports whether voices are looked at.
+    pub fn recognises(&self) -> bool {
+        self.0.embedder.is_some()
+    }
+
+    /// Returns the settings.
+    pub fn settings(&self) -> &SpeakerSettings {
+        &self.0.settings
+    }
+
+    /// Reads who is known. Other instances may have changed it.
+    ///
+    /// # Errors
+    /// Fails if the store does; those who were known still are.
+    pub async fn refresh(&self) -> Result<(), BoxError> {
+        let read = self.0.store.persons().await?;
+        *self.known() = read.into_iter().map(Arc::new).collect();
+        Ok(())
+    }
+
+    /// Returns all people.
+    pub fn all(&self) -> Vec<Arc<Person>> {
+        self.known().clone()
+    }
+
+    /// Returns a person as they are known now.
+    pub fn get(&self, id: &PersonId) -> Option<Arc<Person>> {
+        self.known().iter().find(|person| person.id == *id).cloned()
+    }
+
+    /// Finds out who says this (16 kHz, mono). It is not known who if too little is said, or the model is busy.
+    pub async fn identify(&self, speech: Vec<i16>) -> Speaker {
+        match self.voice(&speech).await {
+            Ok(voice) => Speaker { person: self.whose(&voice), voice: Some(voice) },
+            Err(_) => Speaker::default(),
+        }
+    }
+
+    /// Returns what is typical of the voice in this speech.
+    async fn voice(&self, speech: &[i16]) -> Result<Voice, NoVoice> {
+        let speech = spoken(speech);
+        if pcm::duration(speech.len(), SAMPLE_RATE_HZ) < self.0.settings.min_speech {
+            return Err(NoVoice::TooShort);
+        }
+        let embedder = self.0.embedder.as_ref().ok_or(NoVoice::Busy)?;
+        embedder.embed(speech.to_vec()).await.map(Voice::from).ok_or(NoVoice::Busy)
+    }
+
+    /// Returns the person to whom a voice is most alike, if it is alike enough.
+    fn whose(&self, voice: &[f32]) -> Option<Arc<Person>> {
+        let known = self.known();
+        let scored = known.iter().map(|person| (alike(&mean(&person.voices), voice), person));
+        let best = scored.max_by(|a, b| a.0.total_cmp(&b.0));
+        best.filter(|(score, _)| *score >= self.0.settings.threshold).map(|(_, p)| Arc::clone(p))
+    }
+
+    /// Reports whether two voices are one person's.
+    pub fn are_alike(&self, one: &[f32], other: &[f32]) -> bool {
+        alike(one, other) >= self.0.settings.threshold
+    }
+
+    /// Enrols a person by recordings of sentences (16 kHz, mono).
+    ///
+    /// # Errors
+    /// The name is taken or no name, or a recording is too short or of another voice; then nothing is stored.
+    pub async fn enrol_recordings(
+        &self,
+        name: &str,
+        recordings: Vec<Vec<i16>>,
+    ) -> Result<Arc<Person>, PeopleError> {
+        if !(SENTENCES..=MOST_SENTENCES).contains(&recordings.len()) {
+            return Err(PeopleError::Recordings);
+        }
+        let mut voices = Vec::new();
+        for (n, recording) in recordings.iter().enumerate() {
+            let voice = self.voice(recording).await.map_err(|none| match none {
+                NoVoice::TooShort => PeopleError::TooShort(n + 1),
+                NoVoice::Busy => PeopleError::Busy,
+            });
+            voices.push(voice?);
+        }
+        self.enrol(name, &voices).await
+    }
+
+    /// Enrols a person by their voice in some sentences.
+    ///
+    /// # Errors
+    /// The name is taken or no name, or the voices are not one; then nothing is stored.
+    pub async fn enrol(&self, name: &str, voices: &[Voice]) -> Result<Arc<Person>, PeopleError> {
+        let name = name_of(name)?;
+        let alone = |voice: &Voice| voices.iter().any(|other| !self.are_alike(voice, other));
+        if voices.len() < SENTENCES || voices.iter().any(alone) {
+            return Err(PeopleError::NotAlike);
+        }
+        let person = Person {
+            id: PersonId(Uuid::new_v4().to_string()),
+            name,
+            role_id: String::new(),
+            voices: voices.iter().map(|voice| voice.to_vec()).collect(),
+            facts: Vec::new(),
+            exchanges: Vec::new(),
+        };
+        done(self.0.store.add_person(&person).await)?;
+        let person = Arc::new(person);
+        self.known().push(Arc::clone(&person));
+        Ok(person)
+    }
+
+    /// Gives a person another name.
+    ///
+    /// # Errors
+    /// The name is taken or no name, or there is no such person.
+    pub async fn rename(&self, id: &PersonId, name: &str) -> Result<Arc<Person>, PeopleError> {
+        let name = name_of(name)?;
+        self.done(id, self.0.store.rename_person(id, &name).await)?;
+        self.changed(id, |person| person.name = name).ok_or(PeopleError::Unknown)
+    }
+
+    /// Gives a person a role that answers them; empty for none.
+    ///
+    /// # Errors
+    /// There is no such person, or the store failed.
+    pub async fn give_role(
+        &self,
+        id: &PersonId,
+        role_id: &str,
+    ) -> Result<Arc<Person>, PeopleError> {
+        self.done(id, self.0.store.set_person_role(id, role_id).await)?;
+        let give = |person: &mut Person| role_id.clone_into(&mut person.role_id);
+        self.changed(id, give).ok_or(PeopleError::Unknown)
+    }
+
+    /// Learns a person's voice better, by another sentence.
+    ///
+    /// # Errors
+    /// There is no such person, or the store failed.
+    pub async fn learn_more(&self, id: &PersonId, voice: &Voice) -> Result<(), PeopleError> {
+        self.done(id, self.0.store.add_voice(id, voice).await)?;
+        self.changed(id, |person| {
+            person.voices.push(voice.to_vec());
+            keep_last(&mut person.voices, hearken_ports::persons::MOST_VOICES);
+        });
+        Ok(())
+    }
+
+    /// Remembers a fact about a person.
+    ///
+    /// # Errors
+    /// The fact is empty or too long, or there is no such person.
+    pub async fn remember(&self, id: &PersonId, fact: &str) -> Result<(), PeopleError> {
+        let fact = fact.trim();
+        if !(1..=MOST_FACT_CHARS).contains(&fact.chars().count()) {
+            return Err(PeopleError::Fact);
+        }
+        let memory = PersonMemory::Fact(fact.to_owned());
+        self.done(id, self.0.store.remember(id, &memory).await)?;
+        self.changed(id, |person| {
+            person.facts.push(fact.to_owned());
+            keep_last(&mut person.facts, hearken_ports::persons::MOST_FACTS);
+        });
+        Ok(())
+    }
+
+    /// Remembers what a person said and was answered.
+    ///
+    /// # Errors
+    /// There is no such person, or the store failed.
+    pub async fn converse(
+        &self,
+        id: &PersonId,
+        said: &str,
+        answered: &str,
+    ) -> Result<(), PeopleError> {
+        let short = |text: &str| text.chars().take(MOST_EXCHANGE_CHARS).collect();
+        let exchange = hearken_ports::Exchange { said: short(said), answered: short(answered) };
+        self.done(id, self.0.store.remember(id, &PersonMemory::Exchange(exchange.clone())).await)?;
+        self.changed(id, |person| {
+            person.exchanges.push(exchange);
+            keep_last(&mut person.exchanges, hearken_ports::persons::MOST_EXCHANGES);
+        });
+        Ok(())
+    }
+
+    /// Forgets all that is remembered of a person; their voice stays known.
+    ///
+    /// # Errors
+    /// There is no such person, or the store failed.
+    pub async fn forget_memories(&self, id: &PersonId) -> Result<(), PeopleError> {
+        let was_there = self.0.store.forget_memories(id).await.map_err(PeopleError::Store)?;
+        if !was_there {
+            self.drop_known(id);
+            return Err(PeopleError::Unknown);
+        }
+        self.changed(id, |person| {
+            person.facts.clear();
+            person.exchanges.clear();
+        });
+        Ok(())
+    }
+
+    /// Deletes a person with all that is known of them, at once.
+    ///
+    /// # Errors
+    /// There is no such person, or the store failed.
+    pub async fn delete(&self, id: &PersonId) -> Result<(), PeopleError> {
+        let was_there = self.0.store.delete_person(id).await.map_err(PeopleError::Store)?;
+        self.drop_known(id);
+        was_there.then_some(()).ok_or(PeopleError::Unknown)
+    }
+
+    /// Takes the store's outcome of a change. Who is deleted there, by another instance, is not known here any more.
+    fn done(
+        &self,
+        id: &PersonId,
+        outcome: Result<PersonOutcome, BoxError>,
+    ) -> Result<(), PeopleError> {
+        let outcome = done(outcome);
+        if matches!(outcome, Err(PeopleError::Unknown)) {
+            self.drop_known(id);
+        }
+        outcome
+    }
+
+    fn drop_known(&self, id: &PersonId) {
+        self.known().retain(|person| person.id != *id);
+    }
+
+    /// Changes what is known of a person here.
+    fn changed(&self, id: &PersonId, change: impl FnOnce(&mut Person)) -> Option<Arc<Person>> {
+        let mut known = self.known();
+        let person = known.iter_mut().find(|person| person.id == *id)?;
+        change(Arc::make_mut(person));
+        Some(Arc::clone(person))
+    }
+}
+
+fn done(outcome: Result<PersonOutcome, BoxError>) -> Result<(), PeopleError> {
+    match outcome.map_err(PeopleError::Store)? {
+        PersonOutcome::Done => Ok(()),
+        PersonOutcome::NameTaken => Err(PeopleError::NameTaken),
+        PersonOutcome::TooMany => Err(PeopleError::TooMany),
+        PersonOutcome::Unknown => Err(PeopleError::Unknown),
+    }
+}
+
+/// Returns a name as it is stored. Brackets mark names in the words that the model is given.
+fn name_of(name: &str) -> Result<String, PeopleError> {
+    let name = name.trim();
+    let odd = |c: char| c.is_control() || matches!(c, '[' | ']');
+    let fits = (1..=MOST_NAME_CHARS).contains(&name.chars().count()) && !name.contains(odd);
+    fits.then(|| name.to_owned()).ok_or(PeopleError::Name)
+}
+
+/// Drops the first of more than `most`.
+pub fn keep_last<T>(all: &mut Vec<T>, most: usize) {
+    all.drain(..all.len().saturating_sub(most));
+}
+
+/// Returns speech without what is much quieter before and after it.
+fn spoken(speech: &[i16]) -> &[i16] {
+    let levels: Vec<f64> = speech.chunks(FRAME).map(pcm::rms).collect();
+    let loudest = levels.iter().copied().fold(0.0, f64::max);
+    let is_spoken = |level: &f64| *level > loudest * QUIET;
+    let (first, last) = (levels.iter().position(is_spoken), levels.iter().rposition(is_spoken));
+    let (Some(first), Some(last)) = (first, last) else { return &[] };
+    &speech[first * FRAME..speech.len().min((last + 1) * FRAME)]
+}
+
+/// Returns how alike two voices are, 1 at most.
+fn alike(one: &[f32], other: &[f32]) -> f64 {
+    let squared = |v: &[f32]| v.iter().map(|x| f64::from(*x) * f64::from(*x)).sum::<f64>();
+    let lengths = (squared(one) * squared(other)).sqrt();
+    let product: f64 = one.iter().zip(other).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
+    if one.len() == other.len() && lengths > 0.0 { product / lengths } else { 0.0 }
+}
+
+/// Returns the mean of voices; empty if there are none, or they do not go together.
+fn mean(voices: &[Vec<f32>]) -> Vec<f32> {
+    let Some(first) = voices.first() else { return Vec::new() };
+    let mut sum = vec![0.0; first.len()];
+    for voice in voices.iter().filter(|voice| voice.len() == first.len()) {
+        sum.iter_mut().zip(voice).for_each(|(sum, x)| *sum += x);
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testkit::persons::people;
+
+    #[test]
+    fn what_is_much_quieter_around_speech_is_no_speech() {
+        let voice: Vec<i16> =
+            (0..16_000_i16).map(|n| if n % 2 == 0 { 3_000 } else { -3_000 }).collect();
+        let quiet = vec![20; 8_000];
+        let speech = [quiet.clone(), voice.clone(), quiet.clone(), voice.clone(), quiet].concat();
+        assert_eq!(spoken(&speech).len(), 16_000 * 2 + 8_000);
+        assert!(spoken(&[0; 999]).is_empty() && spoken(&[]).is_empty());
+    }
+
+    #[test]
+    fn names_are_one_line_without_the_marks_that_the_model_is_given() {
+        assert_eq!(name_of(" Anna-Lena ").unwrap(), "Anna-Lena");
+        for name in ["", "  ", "a]b", "[a", "a\nb", &"x".repeat(41)] {
+            assert!(matches!(name_of(name), Err(PeopleError::Name)), "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn recordings_of_two_voices_enrol_nobody() {
+        let (people, _, voices) = people(SpeakerSettings::default());
+        voices.hears(Some(1));
+        let embedder = people.0.embedder.clone().unwrap();
+        let one = embedder.embed(vec![0; 9]).await.unwrap();
+        voices.hears(Some(2));
+        let other = embedder.embed(vec![0; 9]).await.unwrap();
+        let voices: Vec<Voice> = [&one, &one, &other].map(|v| v.clone().into()).to_vec();
+        assert!(matches!(people.enrol("Anna", &voices).await, Err(PeopleError::NotAlike)));
+        assert!(matches!(people.enrol("Anna", &voices[..2]).await, Err(PeopleError::NotAlike)));
+        assert!(people.enrol("Anna", &[&one; 3].map(|v| v.clone().into())).await.is_ok());
+        let short = people.enrol_recordings("Ben", vec![vec![900; 8_000]; 3]).await;
+        assert!(matches!(short, Err(PeopleError::TooShort(1))));
+    }
+
+    proptest! {
+        #[test]
+        fn speech_within_speech_is_a_part_of_it(speech in proptest::collection::vec(any::<i16>(), 0..3_000)) {
+            prop_assert!(spoken(&speech).len() <= speech.len());
+        }
+
+        #[test]
+        fn any_vectors_can_be_compared(
+            a in proptest::collection::vec(any::<f32>(), 0..9), b in proptest::collection::vec(any::<f32>(), 0..9),
+        ) {
+            let score = alike(&a, &b);
+            prop_assert!(score.is_nan() || (-1.001..=1.001).contains(&score));
+        }
+    }
+}

@@ -1,0 +1,366 @@
+//! Runs one turn: asks the model, splits its answer into sentences as it streams, and sends them
+//! on. Calls the tools that the model asks for, and asks again with their results. Not for audio or
+//! sockets. Borrows nothing that lives longer than the turn.
+
+use futures_util::StreamExt as _;
+use hearken_ports::{ChatMessage, Llm, LlmDelta, Prompt, Role, ToolChoice, ToolRequest, Usage};
+use tokio::time::Instant;
+
+use super::message_repair;
+use super::spoken_output::{FillerPhrases, SpokenOutput};
+use super::turn::{ToolRound, Turn, TurnEnd, TurnError, TurnRecord, TurnSink};
+use crate::tools::names::nearest;
+use crate::tools::{HeldCall, Offer, Toolbox};
+use crate::turn_trace::Stage;
+
+/// Largest size of what the model writes in one turn, text and calls, in bytes. A model that keeps
+/// to its maximum number of tokens stays far below.
+const MAX_WRITTEN_BYTES: usize = 256 << 10;
+
+/// Dependencies of one turn.
+pub struct TurnDependencies<'a> {
+    /// The language model.
+    pub llm: &'a dyn Llm,
+    /// Tools that the model may call.
+    pub tools: &'a Toolbox,
+    /// Phrase for a failure of the model.
+    pub apology: &'a str,
+    /// Phrase for a limit of the day that is reached.
+    pub limit: &'a str,
+    /// Phrase for a tool call that takes long.
+    pub filler: &'a str,
+    /// Phrase for a tool call that still takes long.
+    pub filler_again: &'a str,
+    /// Phrase for tools that succeeded when the model says nothing more.
+    pub done: &'a str,
+}
+
+/// Asks the model and sends its answer to `out`, sentence by sentence. If the model fails, sends
+/// the apology instead of the rest. Ends early if the turn is cut or the receiver is gone. Tool
+/// calls end with the turn, except those that must finish.
+pub async fn run_turn(
+    turn: &Turn,
+    words: String,
+    prompt: Prompt,
+    means: &TurnDependencies<'_>,
+    out: &TurnSink,
+) -> TurnRecord {
+    let phrases = FillerPhrases { filler: means.filler, filler_again: means.filler_again };
+    let mut reply = SpokenOutput::new(turn, phrases, out);
+    let mut rounds = Vec::new();
+    let end = match answer(&mut reply, prompt, means.llm, means.tools, &mut rounds).await {
+        Ok(()) if !reply.has_words() && turn.is_live() => reply.end_without_words(means.done).await,
+        other => other,
+    };
+    let end = match end {
+        _ if !turn.is_live() => TurnEnd::Interrupted,
+        Ok(()) => TurnEnd::Completed,
+        Err(TurnError::LimitReached(_)) => {
+            if !means.limit.is_empty() {
+                reply.say(means.limit.to_owned(), false).await;
+            }
+            return TurnRecord { user: None, said: reply.said, rounds, end: TurnEnd::Refused };
+        }
+        Err(error) => {
+            reply.say(means.apology.to_owned(), false).await;
+            TurnEnd::Failed(error)
+        }
+    };
+    TurnRecord { user: Some(words), said: reply.said, rounds, end }
+}
+
+/// Sends one fixed phrase to `out`.
+pub async fn say_phrase(
+    turn: &Turn,
+    phrase: &str,
+    error: Option<TurnError>,
+    out: &TurnSink,
+) -> TurnRecord {
+    let mut reply = SpokenOutput::new(turn, FillerPhrases::default(), out);
+    if !phrase.is_empty() {
+        reply.say(phrase.to_owned(), false).await;
+    }
+    let end = match error {
+        _ if !turn.is_live() => TurnEnd::Interrupted,
+        None => TurnEnd::Completed,
+        Some(error) => TurnEnd::Failed(error),
+    };
+    TurnRecord { user: None, said: reply.said, rounds: Vec::new(), end }
+}
+
+/// Sends a text that the model did not write. Like an answer, it is converted to plain text and
+/// split into sentences.
+pub async fn say_text(turn: &Turn, text: &str, out: &TurnSink) -> TurnRecord {
+    let mut reply = SpokenOutput::new(turn, FillerPhrases::default(), out);
+    reply.read(text).await;
+    let end = if turn.is_live() { TurnEnd::Completed } else { TurnEnd::Interrupted };
+    TurnRecord { user: None, said: reply.said, rounds: Vec::new(), end }
+}
+
+/// Output of a turn, in order: the model's words as they stream, and its tool calls.
+#[allow(
+    async_fn_in_trait,
+    reason = "awaited by the task of the turn, never spawned through the trait"
+)]
+pub trait TurnOutput {
+    /// Returns the turn.
+    fn turn(&self) -> &Turn;
+
+    /// Reports whether the turn was cut or its receiver is gone.
+    fn is_over(&self) -> bool;
+
+    /// Returns the number of pieces sent until now, counted like [`ToolRound::after`].
+    fn said(&self) -> usize;
+
+    /// Reports whether a turn ends with an error if its model wants calls after the last allowed
+    /// round. If false, the model is asked once more without calls, and answers with what it
+    /// knows.
+    fn must_end_by_itself(&self) -> bool {
+        false
+    }
+
+    /// Returns the person's own words, without what a frontend put around them in the prompt.
+    fn own_words<'a>(&'a self, asked: &'a str) -> &'a str {
+        asked
+    }
+
+    /// Receives the next prompt before it is sent to the model, and may change it.
+    fn asks(&mut self, _prompt: &mut Prompt) {}
+
+    /// Receives one complete response of the model: its text, calls and, if the provider reports
+    /// it, usage.
+    fn finished(&mut self, _written: &str, _calls: &[ToolRequest], _usage: Option<Usage>) {}
+
+    /// Receives more of the model's text, cut anywhere.
+    async fn words(&mut self, text: &str);
+
+    /// Completes the text until now: calls follow, or nothing more.
+    async fn pause(&mut self);
+
+    /// Executes the calls of one round, each until the deadline `until`. `asked` holds the person's
+    /// words. Returns the results for the model, one for each call.
+    async fn calls(
+        &mut self,
+        tools: &Toolbox,
+        offer: &Offer,
+        calls: &[ToolRequest],
+        asked: &str,
+        until: Instant,
+    ) -> Result<Vec<String>, TurnError>;
+}
+
+/// Asks the model in rounds until it makes no more calls, or may make no more. A call to which the
+/// person must agree ends the turn with a question; if these are the words that answer it, the call
+/// is made before the model is asked.
+pub async fn answer(
+    output: &mut impl TurnOutput,
+    mut prompt: Prompt,
+    llm: &dyn Llm,
+    tools: &Toolbox,
+    rounds: &mut Vec<ToolRound>,
+) -> Result<(), TurnError> {
+    check_limits(output, tools)?;
+    let settings = tools.settings();
+    message_repair::repair(&mut prompt.messages);
+    let asked = prompt.messages.iter().rfind(|m| m.role == Role::User);
+    let asked = asked.map(|m| m.content.clone()).unwrap_or_default();
+    let (mut until, mut room) = (None, MAX_WRITTEN_BYTES);
+    if let Some(held) = tools.take_held() {
+        let by = *until.get_or_insert_with(|| Instant::now() + settings.turn_total);
+        let round = decide_held(output, &prompt, tools, &held, &asked, by).await?;
+        tell_results(&mut prompt, String::new(), &round);
+        rounds.push(round);
+    }
+    while !output.is_over() {
+        let late = until.is_some_and(|until| Instant::now() >= until);
+        if rounds.len() >= settings.max_rounds && output.must_end_by_itself() {
+            return Err(TurnError::TooManyRounds);
+        }
+        let may_call = rounds.len() < settings.max_rounds && !late;
+        let offer = tools.offer();
+        prompt.tools = offer.tools().clone();
+        prompt.tool_choice = if may_call { ToolChoice::Auto } else { ToolChoice::None };
+        output.asks(&mut prompt);
+        let said = converse(output, prompt.clone(), llm, &mut room).await?;
+        if said.calls.is_empty() || !may_call || output.is_over() {
+            if !said.calls.is_empty() && !may_call {
+                tracing::warn!(turn = %output.turn().id, rounds = rounds.len(), "the model did not stop calling tools");
+            }
+            return Ok(());
+        }
+        // The person may go on speaking, and mean something else.
+        output.turn().confirmed().await;
+        if output.is_over() {
+            return Ok(());
+        }
+        let until = *until.get_or_insert_with(|| Instant::now() + settings.turn_total);
+        let calls = as_meant(said.calls, &offer, &prompt);
+        let after = output.said();
+        let mut screened = tools.screen(&offer, &calls, &prompt.messages, output.own_words(&asked));
+        let made = match &screened.made[..] {
+            [] => Vec::new(),
+            made => traced_calls(output, tools, &offer, made, &asked, until).await?,
+        };
+        let round = told_round(after, calls, screened.results(made));
+        tell_results(&mut prompt, said.text, &round);
+        rounds.push(round);
+        if let Some((held, question)) = screened.held {
+            ask_person(output, tools, held, &question).await;
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// Fails if a limit of the day is reached. The person's words are no answer to a question about a call then.
+fn check_limits(output: &impl TurnOutput, tools: &Toolbox) -> Result<(), TurnError> {
+    output.turn().trace().within_limits().map_err(|reached| {
+        drop(tools.take_held());
+        TurnError::LimitReached(reached)
+    })
+}
+
+/// Asks the person about a call, and holds it until their next words. Nothing is held if the turn
+/// ends before the question was sent.
+async fn ask_person(output: &mut impl TurnOutput, tools: &Toolbox, held: HeldCall, question: &str) {
+    output.words(question).await;
+    output.pause().await;
+    if !output.is_over() {
+        let trace = output.turn().trace().clone();
+        tools.hold(held.told(&trace, question));
+    }
+}
+
+/// Makes the held call if the person's words agree, and returns it as the first round of the turn.
+/// If they do not agree, its result says so.
+async fn decide_held(
+    output: &mut impl TurnOutput,
+    prompt: &Prompt,
+    tools: &Toolbox,
+    held: &HeldCall,
+    said: &str,
+    until: Instant,
+) -> Result<ToolRound, TurnError> {
+    let offer = tools.offer();
+    let mut calls = vec![held.request.clone()];
+    message_repair::number(&mut calls, &prompt.messages);
+    let after = output.said();
+    let consent = &tools.settings().consent;
+    let results = match held.permitted(output.own_words(said), &offer, consent) {
+        Ok(()) => traced_calls(output, tools, &offer, &calls, &held.asked, until).await?,
+        Err(refused) => vec![refused],
+    };
+    Ok(told_round(after, calls, results))
+}
+
+/// Makes the calls of one round, as a span of the turn.
+async fn traced_calls(
+    output: &mut impl TurnOutput,
+    tools: &Toolbox,
+    offer: &Offer,
+    calls: &[ToolRequest],
+    asked: &str,
+    until: Instant,
+) -> Result<Vec<String>, TurnError> {
+    let trace = output.turn().trace().clone();
+    let names: Vec<_> = calls.iter().map(|call| call.name.as_str()).collect();
+    trace.begin_with(Stage::Tool, Some(names.join(", ")));
+    let results = output.calls(tools, offer, calls, asked, until).await;
+    trace.end(Stage::Tool);
+    results
+}
+
+/// Appends the model's text, its calls and their results to the prompt.
+fn tell_results(prompt: &mut Prompt, text: String, round: &ToolRound) {
+    let ToolRound { calls, results, .. } = round;
+    let told = calls.iter().zip(results).map(|(c, r)| ChatMessage::result(&c.id, r));
+    prompt.messages.push(ChatMessage::calling(message_repair::text(text), calls.clone()));
+    prompt.messages.extend(told);
+}
+
+/// Replaces the names in calls by the names of the tools that they mean, or by valid names that no
+/// tool has. Gives the calls unique ids. The arguments stay as the model wrote them.
+fn as_meant(mut calls: Vec<ToolRequest>, offer: &Offer, prompt: &Prompt) -> Vec<ToolRequest> {
+    for call in &mut calls {
+        call.name =
+            offer.resolve_name(&call.name).map_or_else(|| nearest(&call.name), str::to_owned);
+    }
+    message_repair::number(&mut calls, &prompt.messages);
+    calls
+}
+
+/// Returns a round in a form that is valid in later prompts.
+fn told_round(after: usize, mut calls: Vec<ToolRequest>, results: Vec<String>) -> ToolRound {
+    for call in &mut calls {
+        call.arguments = message_repair::arguments(std::mem::take(&mut call.arguments));
+    }
+    ToolRound { after, calls, results: results.into_iter().map(message_repair::result).collect() }
+}
+
+/// Text and calls of one response of the model.
+struct Written {
+    text: String,
+    calls: Vec<ToolRequest>,
+}
+
+impl Written {
+    fn is_empty(&self) -> bool {
+        self.text.is_empty() && self.calls.is_empty()
+    }
+}
+
+/// Reads one response of the model, of at most `room` bytes. What would follow is not read.
+async fn converse(
+    output: &mut impl TurnOutput,
+    prompt: Prompt,
+    llm: &dyn Llm,
+    room: &mut usize,
+) -> Result<Written, TurnError> {
+    let trace = output.turn().trace().clone();
+    trace.end(Stage::Prompt);
+    trace.begin(Stage::ModelFirstWord);
+    let mut usage = trace.meters_model(&prompt, llm);
+    let mut deltas = llm.reply(prompt);
+    let mut written = Written { text: String::new(), calls: Vec::new() };
+    while !output.is_over() {
+        let delta = tokio::select! {
+            biased;
+            () = output.turn().cancelled() => return Ok(written),
+            delta = deltas.next() => delta,
+        };
+        let bytes = delta.as_ref().map_or(0, |delta| usage.read(delta));
+        if bytes > 0 && written.is_empty() {
+            trace.end(Stage::ModelFirstWord);
+            trace.begin(Stage::Model);
+        }
+        let Some(left) = room.checked_sub(bytes) else {
+            tracing::warn!(turn = %output.turn().id, max_bytes = MAX_WRITTEN_BYTES, "stopped reading the model's answer, because it is too long");
+            break;
+        };
+        *room = left;
+        match delta {
+            Some(Ok(LlmDelta::Text(text))) => {
+                written.text.push_str(&text);
+                output.words(&text).await;
+            }
+            Some(Ok(LlmDelta::Calling)) => output.pause().await,
+            Some(Ok(LlmDelta::Call(call))) => {
+                written.calls.push(call);
+                output.pause().await;
+            }
+            Some(Ok(LlmDelta::Finished { usage, .. })) => {
+                output.finished(&written.text, &written.calls, usage);
+                break;
+            }
+            None => break,
+            Some(Err(error)) => {
+                trace.end(Stage::Model);
+                output.pause().await;
+                return Err(TurnError::Llm(error));
+            }
+        }
+    }
+    trace.end(Stage::Model);
+    output.pause().await;
+    Ok(written)
+}

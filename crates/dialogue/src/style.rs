@@ -1,0 +1,103 @@
+//! Conversation style of a session: its language, character and instructions. Not for the tools
+//! that change the style, nor for the messages.
+
+use std::sync::{Arc, Mutex};
+
+use hearken_ports::role::ReplyLanguage;
+use hearken_proto::ids::DeviceId;
+use serde::{Deserialize, Serialize};
+
+use crate::role::AssignedRole;
+
+/// Clock that returns the local date and time for a model, such as `2025-02-21 20:15 Friday
+/// +08:00`.
+pub type LocalTime = Arc<dyn Fn() -> String + Send + Sync>;
+
+/// Lookup of a dialogue's current style, called before each turn.
+pub type CurrentStyle = Arc<dyn Fn() -> ConversationStyle + Send + Sync>;
+
+/// Lookup of a device's current conversation style; must not wait.
+pub type StyleLookup = Arc<dyn Fn(&DeviceId) -> ConversationStyle + Send + Sync>;
+
+/// Placeholder for the date and time in instructions.
+pub const CURRENT_TIME: &str = "{current_time}";
+
+/// Character that the model can play.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Character {
+    /// Name by which people ask for the character.
+    pub name: String,
+    /// Description of the character and its way of speaking, for the model.
+    pub persona: String,
+}
+
+/// Conversation style of one session.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ConversationStyle {
+    /// Language of all answers. `None` follows the person.
+    pub language: Option<ReplyLanguage>,
+    /// Character that the model plays.
+    pub character: Option<Character>,
+    /// Instructions that replace the deployment's. Empty to use the deployment's.
+    pub system_prompt: String,
+    /// Role of the device or of the person.
+    #[serde(skip)]
+    pub role: Option<Arc<AssignedRole>>,
+}
+
+/// Style of a session, shared by its turns and its tools.
+pub type SharedStyle = Arc<Mutex<ConversationStyle>>;
+
+impl ConversationStyle {
+    /// Returns the style for a person with a role of their own. Its instructions come before those of the device.
+    #[must_use]
+    pub fn with_role(self, role: Option<Arc<AssignedRole>>) -> Self {
+        let Some(role) = role else { return self };
+        let instructs = !role.system_prompt.trim().is_empty();
+        let system_prompt = if instructs { String::new() } else { self.system_prompt };
+        Self { system_prompt, role: Some(role), ..self }
+    }
+
+    /// Returns the instructions for the model, from the deployment's instructions and the time of
+    /// day.
+    pub fn instructions(&self, deployment: &str, now: &str) -> String {
+        let role = self.role.as_ref().map_or("", |role| role.system_prompt.as_str());
+        let own = [self.system_prompt.as_str(), role].into_iter();
+        let base = own.into_iter().find(|own| !own.trim().is_empty()).unwrap_or(deployment);
+        let mut text = base.replace(CURRENT_TIME, now);
+        if let Some(Character { name, persona }) = &self.character {
+            text += &format!(
+                "\n\n现在请扮演“{name}”，始终以这个角色的身份和口吻说话，直到用户要求退出角色扮演。{persona}"
+            );
+        }
+        let of_role = self.role.as_ref().and_then(|role| role.language);
+        if let Some(language) = self.language.or(of_role) {
+            text += &language.rule();
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instructions_hold_the_time_the_role_and_the_language() {
+        let mut style = ConversationStyle::default();
+        assert_eq!(style.instructions("now {current_time}", "noon"), "now noon");
+        style.system_prompt = "mine, {current_time}".into();
+        assert_eq!(style.instructions("theirs", "noon"), "mine, noon");
+        style.system_prompt = " ".into();
+        style.language = Some(ReplyLanguage::De);
+        style.character =
+            Some(Character { name: "孙悟空".into(), persona: "你是齐天大圣。".into() });
+        let told = style.instructions("be kind", "noon");
+        assert!(told.starts_with("be kind\n\n"), "{told}");
+        for part in ["孙悟空", "你是齐天大圣。", "德语", "German"] {
+            assert!(told.contains(part), "{told}");
+        }
+    }
+}

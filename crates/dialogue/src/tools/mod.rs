@@ -1,0 +1,108 @@
+//! Tools between the model and their sources: names and descriptions, checking and executing calls. Not for deciding when a
+//! model may call: the turn does. Not for sources.
+//!
+//! Reading order: [`definition`], [`toolbox`], [`toolset_interner`], [`names`], [`policy`],
+//! [`consent`], [`calls`], [`finishing`], [`schema`], `image_description`, [`outcome`].
+
+pub mod calls;
+pub mod consent;
+pub mod definition;
+pub mod finishing;
+mod image_description;
+pub mod names;
+pub mod outcome;
+pub mod policy;
+pub mod schema;
+pub mod speakers;
+pub mod toolbox;
+pub mod toolset_interner;
+pub mod waiting;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hearken_base::reloadable::Reloadable;
+use hearken_proto::ids::{DeviceId, SessionId};
+
+pub use consent::{ConsentSettings, HeldCall};
+pub use finishing::FinishingCalls;
+pub use policy::{ToolPolicies, ToolPolicy};
+pub use toolbox::{Offer, SourceProvider, Toolbox};
+pub use toolset_interner::ToolsetInterner;
+
+/// Settings for offering and calling tools.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolSettings {
+    /// Maximum number of rounds of calls in a turn. Then the model must answer with what it has.
+    pub max_rounds: usize,
+    /// Maximum number of tools offered to the model. OpenAI takes 128; 0 offers none.
+    pub max_tools: usize,
+    /// Time after the first call of a turn in which all its calls end.
+    pub turn_total: Duration,
+    /// Longest wait for an answer of a device. Its camera takes up to 30 s (its own HTTP limit).
+    pub device_timeout: Duration,
+    /// Set to request the device's tools meant for people too, such as a restart.
+    pub user_tools: bool,
+    /// Identity in the greeting of devices.
+    pub introduction: Introduction,
+    /// Maximum size of a result for the model, in bytes. Longer results are cut.
+    pub max_result_bytes: usize,
+    /// Silence during a tool call before the first filler phrase.
+    pub filler_after: Duration,
+    /// Silence before a further filler phrase.
+    pub filler_again: Duration,
+    /// Which tools a model may call, and before which the person is asked; may change while it is used.
+    pub policies: Reloadable<ToolPolicies>,
+    /// How the person is asked.
+    pub consent: ConsentSettings,
+}
+
+impl Default for ToolSettings {
+    fn default() -> Self {
+        Self {
+            max_rounds: 10,
+            max_tools: 128,
+            turn_total: Duration::from_secs(120),
+            device_timeout: Duration::from_secs(30),
+            user_tools: false,
+            introduction: Introduction::default(),
+            max_result_bytes: 8_192,
+            filler_after: Duration::from_millis(1_500),
+            filler_again: Duration::from_millis(3_000),
+            policies: Reloadable::default(),
+            consent: ConsentSettings::default(),
+        }
+    }
+}
+
+/// Identity in the greeting of devices' MCP servers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Introduction {
+    /// Client name.
+    pub name: String,
+    /// Requested MCP version.
+    pub protocol_version: String,
+}
+
+impl Default for Introduction {
+    /// Uses the version of the devices' firmware.
+    fn default() -> Self {
+        Self { name: "hearken".into(), protocol_version: "2024-11-05".into() }
+    }
+}
+
+/// Returns the provider of extra tool sources for a conversation when it begins. The provider is
+/// dropped when the conversation ends. It is called before each round of a turn and must not block.
+pub type SourceLookup = Arc<dyn Fn(&DeviceId, &SessionId) -> SourceProvider + Send + Sync>;
+
+/// Endpoint for a device's camera pictures, with its token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Vision {
+    /// URL of the endpoint.
+    pub url: String,
+    /// Bearer token of this device.
+    pub token: String,
+}
+
+/// Returns the vision endpoint of a device.
+pub type VisionLookup = Arc<dyn Fn(&DeviceId) -> Vision + Send + Sync>;

@@ -1,0 +1,135 @@
+//! Interns tool lists and offers. Devices of one firmware report the same tools, and a thousand of
+//! them need one list and one offer. Not for deciding which tools are offered.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use hearken_ports::Tool;
+
+use super::toolbox::BuiltOffer;
+
+/// Minimum number of entries before unused ones are dropped.
+const FEW: usize = 64;
+
+/// Interner of tool lists and of their offers. Clones share the tables. It holds weak references
+/// only.
+#[derive(Clone, Default)]
+pub struct ToolsetInterner(Arc<Mutex<Tables>>);
+
+#[derive(Default)]
+struct Tables {
+    lists: HashMap<u64, Vec<Weak<[Tool]>>>,
+    built: HashMap<OfferKey, Weak<BuiltOffer>>,
+    /// Number of entries at which each table is cleaned up next.
+    prune_at: [usize; 2],
+    made: u64,
+}
+
+/// Inputs of a [`BuiltOffer`], used as key.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct OfferKey {
+    /// Number of the previous [`BuiltOffer`]. Its tool names are kept. 0 for none.
+    pub(super) before: u64,
+    pub(super) max_tools: usize,
+    /// Number of sources that are the device's own.
+    pub(super) own: usize,
+    /// Name of each source, and the address of its list.
+    pub(super) lists: Vec<(String, usize)>,
+}
+
+impl ToolsetInterner {
+    fn tables(&self) -> MutexGuard<'_, Tables> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns an equal list that is in use, else this list.
+    pub fn list(&self, list: Arc<[Tool]>) -> Arc<[Tool]> {
+        let mut hasher = DefaultHasher::new();
+        for tool in &*list {
+            (&tool.name, &tool.description, tool.finishes, tool.destructive).hash(&mut hasher);
+            tool.parameters.to_string().hash(&mut hasher);
+        }
+        let mut tables = self.tables();
+        tables.prune();
+        let like = tables.lists.entry(hasher.finish()).or_default();
+        like.retain(|known| known.strong_count() > 0);
+        if let Some(known) = like.iter().filter_map(Weak::upgrade).find(|known| **known == *list) {
+            return known;
+        }
+        like.push(Arc::downgrade(&list));
+        list
+    }
+
+    /// Returns the value for this recipe, or creates it. `gather` receives its number.
+    pub(super) fn built(
+        &self,
+        key: OfferKey,
+        build: impl FnOnce(u64) -> BuiltOffer,
+    ) -> Arc<BuiltOffer> {
+        let known = self.tables().built.get(&key).and_then(Weak::upgrade);
+        if let Some(known) = known {
+            return known;
+        }
+        let number = {
+            let mut tables = self.tables();
+            tables.prune();
+            tables.made += 1;
+            tables.made
+        };
+        let built = Arc::new(build(number));
+        self.tables().built.insert(key, Arc::downgrade(&built));
+        built
+    }
+}
+
+impl Tables {
+    /// Drops unused entries, each time a table has doubled since the last cleanup.
+    fn prune(&mut self) {
+        if self.lists.len() >= self.prune_at[0].max(FEW) {
+            self.lists.retain(|_, like| like.iter().any(|known| known.strong_count() > 0));
+            self.prune_at[0] = 2 * self.lists.len();
+        }
+        if self.built.len() >= self.prune_at[1].max(FEW) {
+            self.built.retain(|_, known| known.strong_count() > 0);
+            self.prune_at[1] = 2 * self.built.len();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn list(name: &str) -> Arc<[Tool]> {
+        let tool = Tool {
+            name: name.into(),
+            description: String::new(),
+            parameters: json!({"type": "object"}),
+            finishes: false,
+            destructive: false,
+        };
+        [tool].into()
+    }
+
+    #[test]
+    fn equal_lists_are_one_and_others_are_not() {
+        let interner = ToolsetInterner::default();
+        let first = interner.list(list("a"));
+        assert!(Arc::ptr_eq(&first, &interner.clone().list(list("a"))));
+        assert!(!Arc::ptr_eq(&first, &interner.list(list("b"))));
+    }
+
+    #[test]
+    fn what_nobody_uses_is_not_kept() {
+        let interner = ToolsetInterner::default();
+        let held = interner.list(list("held"));
+        for n in 0..1_000 {
+            interner.list(list(&n.to_string()));
+        }
+        assert!(interner.tables().lists.len() <= 2 * FEW);
+        assert!(Arc::ptr_eq(&held, &interner.list(list("held"))));
+    }
+}

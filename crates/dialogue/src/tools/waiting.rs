@@ -1,0 +1,105 @@
+//! Which calls wait for a person's yes, for who watches: to see them, and to have them dropped. Not for holding them, nor for
+//! agreeing: see [`super::consent`].
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::consent::AGREES_WITHIN;
+
+/// A call that waits, as it is shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitingCall {
+    /// Kind of the client: `voice`, `text`, `chat`.
+    pub kind: &'static str,
+    /// Id of the device or session.
+    pub client: String,
+    /// Name of the tool at its source.
+    pub tool: String,
+    /// Name of the source.
+    pub source: String,
+    /// Arguments, as the model wrote them.
+    pub arguments: String,
+    /// What the person was asked.
+    pub question: String,
+}
+
+/// Calls that wait, of all conversations of this server. Clones share them.
+#[derive(Clone, Default)]
+pub struct WaitingCalls(Arc<Mutex<Entries>>);
+
+#[derive(Default)]
+struct Entries {
+    last: u64,
+    calls: BTreeMap<u64, Entry>,
+}
+
+struct Entry {
+    call: WaitingCall,
+    since: Instant,
+    dropped: Arc<AtomicBool>,
+}
+
+/// Place of a call among those that wait, until this is dropped.
+#[derive(Debug)]
+pub struct Waiting {
+    number: u64,
+    dropped: Arc<AtomicBool>,
+    all: WaitingCalls,
+}
+
+impl std::fmt::Debug for WaitingCalls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WaitingCalls").finish_non_exhaustive()
+    }
+}
+
+impl WaitingCalls {
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a call, until the returned value is dropped.
+    pub fn add(&self, call: WaitingCall) -> Waiting {
+        let mut entries = self.entries();
+        entries.last += 1;
+        let (number, dropped) = (entries.last, Arc::<AtomicBool>::default());
+        let entry = Entry { call, since: Instant::now(), dropped: Arc::clone(&dropped) };
+        entries.calls.insert(number, entry);
+        Waiting { number, dropped, all: self.clone() }
+    }
+
+    /// Returns those to which somebody can still agree, and how long they can, the oldest first.
+    pub fn all(&self) -> Vec<(WaitingCall, Duration)> {
+        let entries = self.entries();
+        let waiting = entries.calls.values().filter(|entry| !entry.dropped.load(Ordering::Relaxed));
+        waiting
+            .map(|entry| (entry.call.clone(), AGREES_WITHIN.saturating_sub(entry.since.elapsed())))
+            .filter(|(_, left)| !left.is_zero())
+            .collect()
+    }
+
+    /// Drops the call of a client: it is not made, even if the person agrees. Returns false if none waits.
+    pub fn drop_call(&self, client: &str) -> bool {
+        let entries = self.entries();
+        let own = entries.calls.values().filter(|entry| entry.call.client == client);
+        own.filter(|entry| entry.since.elapsed() <= AGREES_WITHIN)
+            .any(|entry| !entry.dropped.swap(true, Ordering::Relaxed))
+    }
+}
+
+impl Waiting {
+    /// Reports whether the call was dropped.
+    pub fn is_dropped(&self) -> bool {
+        self.dropped.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.all.entries().calls.remove(&self.number);
+    }
+}

@@ -1,0 +1,369 @@
+//! A turn: one input and all work to answer it. Not for doing the work.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use hearken_ports::usage::LimitReached;
+use hearken_ports::{ProviderError, ToolError, ToolRequest};
+use hearken_proto::device::Emotion;
+use hearken_proto::ids::TurnId;
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
+
+use crate::admission::{Admission, TurnPermit};
+use crate::people::Speaker;
+use crate::turn_trace::TurnTrace;
+
+/// Identity of one turn and the means to end it. Travels in every message. A stage ignores messages
+/// of a turn that is no longer live, which drops late work early.
+#[derive(Debug, Clone)]
+pub struct Turn {
+    /// Number of the turn within its connection, from 1.
+    pub id: TurnId,
+    /// Cancels speech recognition, and with it the reply.
+    words: CancellationToken,
+    /// Cancels the reply.
+    reply: CancellationToken,
+    /// Playback progress of the turn.
+    progress: Arc<watch::Sender<Option<PlaybackProgress>>>,
+    /// Whether its speech is to be sent.
+    playback: Arc<watch::Sender<PlaybackControl>>,
+    /// Admission permit of the turn, from admission until the turn ends.
+    permit: Arc<Mutex<Option<TurnPermit>>>,
+    /// Who says its words, once that is known.
+    speaker: Arc<Mutex<Speaker>>,
+    /// Cancelled once it is certain that the person has finished. `None` if that was so from the beginning.
+    certain: Option<CancellationToken>,
+    /// What is written about it.
+    trace: TurnTrace,
+    /// True if its client needs no pause between `tts start` and its sound.
+    plays_at_once: bool,
+}
+
+/// Playback progress of a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlaybackProgress {
+    /// Number of sentences whose audio was sent completely; `usize::MAX` if no more will be sent.
+    pub sentences: usize,
+    /// Time when the last of these sentences began to play.
+    pub began: Instant,
+    /// Time when all sent audio will have been played.
+    pub quiet_from: Instant,
+    /// Length of the audio that is not sent, if nothing more is to come; known while the speech is paused.
+    pub left: Option<Duration>,
+}
+
+/// Whether a turn's speech is to be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PlaybackControl {
+    /// True while a person may be interrupting it.
+    pub paused: bool,
+    /// Number of times that it was resumed.
+    pub resumed: u32,
+    /// Number of sentences, from the first, that are not repeated when it is resumed.
+    pub from: usize,
+}
+
+impl Turn {
+    /// Creates a live turn that ends when its connection ends.
+    pub fn new(id: TurnId, connection: &CancellationToken) -> Self {
+        let words = connection.child_token();
+        let (reply, permit) = (words.child_token(), Arc::default());
+        let (progress, playback) = (Arc::default(), Arc::default());
+        let (speaker, trace) = (Arc::default(), TurnTrace::default());
+        Self {
+            id,
+            words,
+            reply,
+            progress,
+            playback,
+            permit,
+            speaker,
+            certain: None,
+            trace,
+            plays_at_once: false,
+        }
+    }
+
+    /// Returns the turn of a client that plays at once, or does not.
+    #[must_use]
+    pub fn played_at_once(self, plays_at_once: bool) -> Self {
+        Self { plays_at_once, ..self }
+    }
+
+    /// Reports whether its client plays what follows `tts start` at once.
+    pub fn plays_at_once(&self) -> bool {
+        self.plays_at_once
+    }
+
+    /// Returns the turn with what is written about it.
+    #[must_use]
+    pub fn traced(self, trace: TurnTrace) -> Self {
+        Self { trace, ..self }
+    }
+
+    /// Returns what is written about the turn.
+    pub fn trace(&self) -> &TurnTrace {
+        &self.trace
+    }
+
+    /// Returns an attempt to answer this turn before it is certain that the person has finished. Its reply is held
+    /// until [`Turn::confirm`], ends with that of the turn, and can be withdrawn alone.
+    pub fn attempt(&self) -> Self {
+        let certain = Some(CancellationToken::new());
+        let trace = self.trace.attempt();
+        Self { reply: self.reply.child_token(), certain, trace, ..self.clone() }
+    }
+
+    /// Lets the reply of an attempt go out: the person has finished.
+    pub fn confirm(&self) {
+        if let Some(certain) = &self.certain {
+            self.trace.use_attempt();
+            certain.cancel();
+        }
+    }
+
+    /// Ends an attempt, and nothing else of its turn: the person goes on.
+    pub fn withdraw(&self) {
+        self.trace.withdraw();
+        self.reply.cancel();
+    }
+
+    /// Waits until it is certain that the person has finished, or the turn is not to be answered any more.
+    pub async fn confirmed(&self) {
+        let Some(certain) = &self.certain else { return };
+        tokio::select! {
+            biased;
+            () = self.reply.cancelled() => {}
+            () = certain.cancelled() => {}
+        }
+    }
+
+    /// Reports whether the turn is to be answered: neither cut nor continued by another.
+    pub fn is_live(&self) -> bool {
+        !self.reply.is_cancelled()
+    }
+
+    /// Reports whether the words of the turn count, though another turn will answer them.
+    pub fn is_continued(&self) -> bool {
+        self.reply.is_cancelled() && !self.words.is_cancelled()
+    }
+
+    /// Waits until the turn is not to be answered any more. Resolves at once if it already is not.
+    pub fn cancelled(&self) -> WaitForCancellationFuture<'_> {
+        self.reply.cancelled()
+    }
+
+    /// Waits until not even the words of the turn are needed. Resolves at once if they already are
+    /// not.
+    pub fn discarded(&self) -> WaitForCancellationFuture<'_> {
+        self.words.cancelled()
+    }
+
+    /// Returns a receiver of the playback progress. It stays `None` for outputs without speech.
+    pub fn progress(&self) -> watch::Receiver<Option<PlaybackProgress>> {
+        self.progress.subscribe()
+    }
+
+    /// Publishes the playback progress.
+    pub fn publish_progress(&self, progress: PlaybackProgress) {
+        self.progress.send_replace(Some(progress));
+    }
+
+    /// Returns a receiver of the orders for its speech.
+    pub fn playback(&self) -> watch::Receiver<PlaybackControl> {
+        self.playback.subscribe()
+    }
+
+    /// Returns the last order for its speech.
+    pub fn playback_now(&self) -> PlaybackControl {
+        *self.playback.borrow()
+    }
+
+    /// Pauses its speech.
+    pub fn pause_playback(&self) {
+        self.playback.send_modify(|playback| playback.paused = true);
+    }
+
+    /// Resumes its speech after so many sentences.
+    pub fn resume_playback(&self, from: usize) {
+        self.playback.send_modify(|playback| {
+            let resumed = playback.resumed + 1;
+            *playback = PlaybackControl { paused: false, resumed, from };
+        });
+    }
+
+    /// Notes who says its words.
+    pub fn note_speaker(&self, speaker: Speaker) {
+        *self.speaker.lock().unwrap_or_else(PoisonError::into_inner) = speaker;
+    }
+
+    /// Returns who says its words, as far as it is known.
+    pub fn speaker(&self) -> Speaker {
+        self.speaker.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Acquires an admission permit. Returns false if none is free: the turn is not answered then.
+    pub fn acquire_permit(&self, admission: &Admission) -> bool {
+        let mut permit = self.permit.lock().unwrap_or_else(PoisonError::into_inner);
+        if permit.is_none() {
+            *permit = admission.try_acquire();
+        }
+        permit.is_some()
+    }
+
+    /// Takes the permit of another turn, if it has one: nobody else can have it in between.
+    pub fn take_permit(&self, of: &Self) {
+        let permit = of.permit.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if permit.is_some() {
+            *self.permit.lock().unwrap_or_else(PoisonError::into_inner) = permit;
+        }
+    }
+
+    /// Returns the permit, if there is one, for others to use.
+    pub fn release_permit(&self) {
+        drop(self.permit.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
+    /// Cancels all stages of the turn. A cut is not an error.
+    pub fn cut(&self) {
+        self.words.cancel();
+        self.release_permit();
+    }
+
+    /// Cancels the reply because the person goes on speaking. The words are still recognised and
+    /// will be answered together with the next ones.
+    pub fn mark_continued(&self) {
+        self.reply.cancel();
+        self.release_permit();
+    }
+}
+
+/// Input of a turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TurnInput {
+    /// Words of a person, recognised or typed.
+    Words(String),
+    /// Earlier words that were recognised but not answered: the person seemed to go on speaking,
+    /// and then said nothing more.
+    Resumed(String),
+    /// Wake word. It is answered with a fixed phrase, without the model. There is no greeting if
+    /// the person goes on speaking within the grace period: that speech is answered.
+    Wake {
+        /// Wake word as reported by the device.
+        word: String,
+        /// Delay between the wake word and the greeting.
+        grace: Duration,
+    },
+    /// Text to speak that the model did not write, in any form.
+    Say(String),
+    /// Silence that lasted until the connection is about to be closed.
+    Farewell,
+    /// Speech that could not be recognised. It is answered with an apology.
+    Unrecognised,
+    /// Words for which there is no capacity. They are answered with a fixed phrase.
+    Busy,
+}
+
+/// Speakable unit of a reply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sentence {
+    /// Plain words, without Markdown or emoji.
+    pub text: String,
+}
+
+/// Event of a turn, in order. Each output renders the same stream in its own way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TurnEvent {
+    /// Emotion to show. At most one, before the first sentence.
+    Emotion(Emotion),
+    /// Sentence to speak.
+    Sentence(Sentence),
+}
+
+/// Channel for a turn's events. It is bounded: a slow receiver slows the model down (backpressure).
+pub type TurnSink = mpsc::Sender<TurnEvent>;
+
+/// Outcome of a turn.
+#[derive(Debug)]
+pub enum TurnEnd {
+    /// Everything was spoken.
+    Completed,
+    /// The turn was cut.
+    Interrupted,
+    /// The server had no capacity, and the person was informed.
+    Refused,
+    /// A stage failed. The apology was spoken or shown.
+    Failed(TurnError),
+}
+
+/// Failed stage of a turn, with the cause.
+#[derive(Debug, thiserror::Error)]
+pub enum TurnError {
+    /// Speech recognition failed.
+    #[error("recognition failed")]
+    Recognition,
+    /// The language model failed.
+    #[error("the language model failed")]
+    Llm(#[source] ProviderError),
+    /// Today's limit is reached: the model is not asked.
+    #[error(transparent)]
+    LimitReached(LimitReached),
+    /// The model answered nothing that can be spoken.
+    #[error("the language model gave no words")]
+    NoWords,
+    /// The model wanted more rounds of calls than it may have.
+    #[error("the model did not stop calling tools")]
+    TooManyRounds,
+    /// A tool failed, and its failure ends the turn instead of going to the model.
+    #[error("the tool `{tool}` failed")]
+    Tool {
+        /// Name of the tool at its source.
+        tool: String,
+        /// Cause of the failure.
+        #[source]
+        error: ToolError,
+    },
+}
+
+/// Record of a finished turn.
+#[derive(Debug)]
+pub struct TurnRecord {
+    /// Words of the person, if there were any.
+    pub user: Option<String>,
+    /// Every sentence sent to the output, in order. Apologies and other fixed phrases are not among
+    /// those remembered.
+    pub said: Vec<Said>,
+    /// Rounds of tool calls, in order.
+    pub rounds: Vec<ToolRound>,
+    /// Outcome of the turn.
+    pub end: TurnEnd,
+}
+
+impl TurnRecord {
+    /// Reports whether the model refused the request as invalid or too large.
+    pub fn is_refused(&self) -> bool {
+        matches!(&self.end, TurnEnd::Failed(TurnError::Llm(error)) if error.kind.is_of_the_request())
+    }
+}
+
+/// Tool calls that the model asked for at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolRound {
+    /// Number of sentences of the turn sent to the output before these calls.
+    pub after: usize,
+    /// Calls of the round.
+    pub calls: Vec<ToolRequest>,
+    /// Results sent to the model, one for each call.
+    pub results: Vec<String>,
+}
+
+/// Sentence that was sent to the output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Said {
+    /// Words of the sentence.
+    pub text: String,
+    /// Set if the sentence belongs to the dialogue. False for apologies and greetings.
+    pub remembered: bool,
+}

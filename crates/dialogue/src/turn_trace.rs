@@ -1,0 +1,364 @@
+//! What happened in a turn, and when: the stages of its work, and what was said. Not for what is done with it: the last
+//! turns are kept by the [`TurnJournal`].
+
+mod journal;
+mod kept;
+mod used;
+mod vocabulary;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use hearken_ports::role::Keep;
+use hearken_ports::usage::Used;
+use jiff::Timestamp;
+use tokio::time::Instant;
+use tracing::field::{DisplayValue, display};
+use uuid::Uuid;
+use uuid::fmt::Simple;
+
+use crate::role::AssignedRole;
+use crate::turn::TurnRecord;
+
+pub use self::journal::{JournalSettings, TurnJournal};
+pub use self::kept::{EndedTurn, TracedSound};
+pub use self::vocabulary::{Activity, ClientKind, Moment, Outcome, Stage};
+
+/// Most spans and moments of a turn that are kept, each.
+const MOST: usize = 64;
+
+/// Time that a stage took, from the beginning of its turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Span {
+    /// The stage.
+    pub stage: Stage,
+    /// Which of several: the names of tools, whether an attempt was used.
+    pub detail: Option<String>,
+    /// When it began.
+    pub start: Duration,
+    /// When it ended; `None` while it lasts.
+    pub end: Option<Duration>,
+    /// Number of the attempt that it is part of, from 1; 0 for none.
+    attempt: u32,
+}
+
+/// A turn as it is known now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TracedTurn {
+    /// Id of the turn among all turns of all servers, and of its trace.
+    pub id: Uuid,
+    /// Kind of its client.
+    pub kind: ClientKind,
+    /// Id of its device or session.
+    pub client: String,
+    /// Version of its device's firmware, if that is known.
+    pub firmware: Option<Arc<str>>,
+    /// When it began.
+    pub began: Timestamp,
+    /// What it is doing.
+    pub activity: Activity,
+    /// What became of it, once it has ended.
+    pub outcome: Option<Outcome>,
+    /// What the person said.
+    pub heard: Option<String>,
+    /// What was answered.
+    pub said: Option<String>,
+    /// The end of it that the person did not hear.
+    pub cut_off: Option<String>,
+    /// Times of its stages, in the order in which they began.
+    pub spans: Vec<Span>,
+    /// Its moments, in order, and when they were.
+    pub moments: Vec<(Moment, Duration)>,
+    /// What it has used.
+    pub used: Used,
+}
+
+impl TracedTurn {
+    /// Returns how long the person has waited: from the end of their speech to the first packet.
+    pub fn wait(&self) -> Option<Duration> {
+        let (_, first) = self.moments.iter().find(|(moment, _)| *moment == Moment::FirstPacket)?;
+        let speech = self.spans.iter().find(|span| span.stage == Stage::Speech);
+        let spoken = speech.map_or(Some(Duration::ZERO), |speech| speech.end)?;
+        Some(first.saturating_sub(spoken))
+    }
+}
+
+/// What is written about one turn, by all who work on it. Clones write about the same one; the turn ends with the last
+/// of them. Writes nothing if nobody keeps it.
+#[derive(Clone, Default)]
+pub struct TurnTrace {
+    writer: Option<Arc<Writer>>,
+    /// Attempt of which this one is written.
+    attempt: u32,
+}
+
+struct Writer {
+    entry: Arc<Entry>,
+    journal: TurnJournal,
+}
+
+/// What is known of a turn.
+struct Entry {
+    began: Instant,
+    /// How much is kept of it, where that differs from the configuration.
+    keep: Option<Keep>,
+    facts: Mutex<Facts>,
+}
+
+struct Facts {
+    turn: TracedTurn,
+    attempts: u32,
+    /// Role in which it is answered.
+    role: Option<Arc<AssignedRole>>,
+    /// Its sound, where that is kept, until the turn has ended.
+    sound: TracedSound,
+    /// Number of the last change among all changes of the journal.
+    changed: u64,
+}
+
+impl Entry {
+    fn facts(&self) -> MutexGuard<'_, Facts> {
+        self.facts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl TurnTrace {
+    /// Begins a span. If too many are known, it is not kept.
+    pub fn begin(&self, stage: Stage) {
+        self.begin_with(stage, None);
+    }
+
+    /// Begins a span with a detail.
+    pub fn begin_with(&self, stage: Stage, detail: Option<String>) {
+        self.write(|turn, now| {
+            push(turn, Span { stage, detail, start: now, end: None, attempt: self.attempt })
+        });
+    }
+
+    /// Ends the last span of this stage that lasts, if there is one.
+    pub fn end(&self, stage: Stage) {
+        self.end_ago(stage, Duration::ZERO);
+    }
+
+    /// Ends the last span of this stage that lasts: it has ended this long ago.
+    pub fn end_ago(&self, stage: Stage, ago: Duration) {
+        self.write(|turn, now| {
+            let lasting = self.lasting(turn, stage);
+            lasting.map(|span| span.end = Some(now.saturating_sub(ago).max(span.start))).is_some()
+        });
+    }
+
+    /// Adds the span of a stage that began this long ago and ends now.
+    pub fn spent(&self, stage: Stage, ago: Duration) {
+        let attempt = self.attempt;
+        self.write(|turn, now| {
+            let start = now.saturating_sub(ago);
+            push(turn, Span { stage, detail: None, start, end: Some(now), attempt })
+        });
+    }
+
+    /// Notes a moment.
+    pub fn moment(&self, moment: Moment) {
+        self.write(|turn, now| {
+            let fits = turn.moments.len() < MOST;
+            if fits {
+                turn.moments.push((moment, now));
+            }
+            fits
+        });
+    }
+
+    /// Notes what the turn is doing, unless it has ended.
+    pub fn set_activity(&self, activity: Activity) {
+        self.write(|turn, _| std::mem::replace(&mut turn.activity, activity) != activity);
+    }
+
+    /// Notes the first packet of its speech, or words of its text, once.
+    pub fn first_packet(&self) {
+        self.write(|turn, now| {
+            let is_first = turn.moments.iter().all(|(moment, _)| *moment != Moment::FirstPacket);
+            if is_first {
+                turn.moments.push((Moment::FirstPacket, now));
+                turn.activity = Activity::Speaking;
+            }
+            is_first
+        });
+    }
+
+    /// Notes the version of the device's firmware.
+    pub fn on_firmware(&self, version: Arc<str>) {
+        self.write(|turn, _| {
+            turn.firmware = Some(version);
+            true
+        });
+    }
+
+    /// Notes what the person said.
+    pub fn heard(&self, words: &str) {
+        let words = self.kept(words);
+        self.write(|turn, _| {
+            turn.heard = words;
+            true
+        });
+    }
+
+    /// Notes what is answered, and that its prompt is made from now on.
+    pub fn answers(&self, words: &str) {
+        self.heard(words);
+        self.begin(Stage::Prompt);
+    }
+
+    /// Ends the turn with what its record tells. What comes later is not written.
+    pub fn record(&self, record: &TurnRecord) {
+        let said: Vec<_> = record.said.iter().map(|said| said.text.as_str()).collect();
+        self.said(&said.join(" "));
+        self.finish(Outcome::from(&record.end));
+    }
+
+    /// Notes what was answered in text.
+    pub fn said(&self, text: &str) {
+        let text = self.kept(text);
+        self.write(|turn, _| {
+            turn.said = text;
+            true
+        });
+    }
+
+    /// Notes the end of the answer that the person did not hear; empty if they heard all.
+    pub fn cut_off(&self, text: &str) {
+        let text = self.kept(text);
+        self.write(|turn, _| {
+            turn.cut_off = text;
+            true
+        });
+    }
+
+    /// Ends the turn. What comes later is not written.
+    pub fn finish(&self, outcome: Outcome) {
+        if let Some(writer) = &self.writer {
+            writer.finish(outcome);
+        }
+    }
+
+    /// Returns the id of the turn, if it is kept.
+    pub fn id(&self) -> Option<Uuid> {
+        self.writer.as_ref().map(|writer| writer.entry.facts().turn.id)
+    }
+
+    /// Returns the id of the turn's trace for the log.
+    pub fn log_id(&self) -> Option<DisplayValue<Simple>> {
+        self.id().map(|id| display(id.simple()))
+    }
+
+    /// Returns a span for the log whose lines name the turn's trace.
+    pub fn log_span(&self) -> tracing::Span {
+        match self.log_id() {
+            Some(trace) => tracing::error_span!("turn", %trace),
+            None => tracing::Span::none(),
+        }
+    }
+
+    /// Returns what writes about the next attempt of an answer.
+    pub fn attempt(&self) -> Self {
+        let Some(writer) = &self.writer else { return Self::default() };
+        let mut facts = writer.entry.facts();
+        facts.attempts += 1;
+        let attempt = facts.attempts;
+        drop(facts);
+        let attempted = Self { writer: self.writer.clone(), attempt };
+        attempted.begin(Stage::Speculation);
+        attempted
+    }
+
+    /// Notes that this attempt is the answer.
+    pub fn use_attempt(&self) {
+        self.write(|turn, now| self.settle(turn, now, "used"));
+    }
+
+    /// Notes that this attempt was dropped: of its work, only the time remains.
+    pub fn withdraw(&self) {
+        self.write(|turn, now| {
+            turn.spans.retain(|s| s.attempt != self.attempt || s.stage == Stage::Speculation);
+            self.settle(turn, now, "withdrawn");
+            true
+        });
+    }
+
+    /// Ends the span of this attempt. Returns false if it has ended.
+    fn settle(&self, turn: &mut TracedTurn, now: Duration, detail: &str) -> bool {
+        let Some(span) = self.lasting(turn, Stage::Speculation) else { return false };
+        (span.end, span.detail) = (Some(now), Some(detail.to_owned()));
+        true
+    }
+
+    /// Returns the last span of this stage, in this attempt, that lasts.
+    fn lasting<'a>(&self, turn: &'a mut TracedTurn, stage: Stage) -> Option<&'a mut Span> {
+        let fits = |s: &&mut Span| s.stage == stage && s.end.is_none() && s.attempt == self.attempt;
+        turn.spans.iter_mut().rev().find(fits)
+    }
+
+    fn write(&self, change: impl FnOnce(&mut TracedTurn, Duration) -> bool) {
+        if let Some(writer) = &self.writer {
+            writer.write(change);
+        }
+    }
+}
+
+/// Adds a span. Returns false if too many are known.
+fn push(turn: &mut TracedTurn, span: Span) -> bool {
+    let fits = turn.spans.len() < MOST;
+    if fits {
+        turn.spans.push(span);
+    }
+    fits
+}
+
+impl Writer {
+    /// Changes the turn unless it has ended, and counts that for who watches. The change returns false if it was none.
+    fn write(&self, change: impl FnOnce(&mut TracedTurn, Duration) -> bool) {
+        let mut facts = self.entry.facts();
+        let lasts = facts.turn.activity != Activity::Ended;
+        if lasts && change(&mut facts.turn, self.entry.began.elapsed()) {
+            facts.changed = self.journal.changed();
+        }
+    }
+
+    fn finish(&self, outcome: Outcome) {
+        let mut ended = None;
+        self.write(|turn, now| {
+            turn.spans.iter_mut().for_each(|span| span.end = Some(span.end.unwrap_or(now)));
+            turn.spans.sort_by_key(|span| span.start);
+            let cut = turn.moments.iter().any(|(moment, _)| *moment == Moment::Cut);
+            let outcome = match outcome {
+                // The model had finished before.
+                Outcome::Answered if cut => Outcome::Interrupted,
+                outcome => outcome,
+            };
+            (turn.activity, turn.outcome) = (Activity::Ended, Some(outcome));
+            ended = Some(turn.clone());
+            true
+        });
+        if let Some(turn) = ended {
+            let mut facts = self.entry.facts();
+            let (sound, role) = (std::mem::take(&mut facts.sound), facts.role.take());
+            drop(facts);
+            self.journal.ended(EndedTurn { turn, sound }, self.keep(), role.as_deref());
+        }
+    }
+}
+
+impl Drop for Writer {
+    /// Ends a turn of which nobody told the end: its client has left, or there was nothing to answer.
+    fn drop(&mut self) {
+        let answers = |span: &Span| span.stage == Stage::Prompt;
+        let began = self.entry.facts().turn.spans.iter().any(answers);
+        self.finish(if began { Outcome::Interrupted } else { Outcome::Silent });
+    }
+}
+
+impl fmt::Debug for TurnTrace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TurnTrace").field("id", &self.id()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,88 @@
+//! What a turn uses, whether a limit lets it be answered, and which of its calls wait for a yes. Not for the sums of a day.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hearken_audio::pcm;
+use hearken_audio::voice_detector::SAMPLE_RATE_HZ;
+use hearken_base::ms::in_ms;
+use hearken_ports::usage::{LimitReached, Used};
+use hearken_ports::{Llm, Prompt};
+
+use super::{ClientKind, Entry, TracedTurn, TurnTrace};
+use crate::role::AssignedRole;
+use crate::tools::waiting::{Waiting, WaitingCall};
+use crate::usage::ModelUsage;
+
+impl TracedTurn {
+    /// Returns the id of its device; empty for other clients.
+    pub fn device(&self) -> &str {
+        if self.kind == ClientKind::Voice { &self.client } else { "" }
+    }
+}
+
+impl Entry {
+    pub(super) fn hear(&self, samples: &[i16]) {
+        let heard_ms = in_ms(pcm::duration(samples.len(), SAMPLE_RATE_HZ));
+        self.facts().turn.used.add(&Used { heard_ms, ..Used::default() });
+    }
+
+    pub(super) fn say(&self, lasts: Duration) {
+        self.facts().turn.used.add(&Used { said_ms: in_ms(lasts), ..Used::default() });
+    }
+}
+
+impl TurnTrace {
+    /// Notes the role in which the turn is answered.
+    pub fn answered_as(&self, role: Option<Arc<AssignedRole>>) {
+        if let Some(writer) = &self.writer {
+            writer.entry.facts().role = role;
+        }
+    }
+
+    /// Counts a response of this model to this prompt.
+    pub fn meters_model(&self, prompt: &Prompt, llm: &dyn Llm) -> ModelUsage {
+        let trace = self.clone();
+        ModelUsage::new(prompt, llm, move |usage| trace.count(&(*usage).into()))
+    }
+
+    /// Counts a text that is given to the synthesiser.
+    pub fn synthesises(&self, text: &str) {
+        let said_chars = u64::try_from(text.chars().count()).unwrap_or(u64::MAX);
+        self.count(&Used { said_chars, ..Used::default() });
+    }
+
+    /// Checks that no limit of the day is reached.
+    ///
+    /// # Errors
+    /// One is: the turn may use nothing more.
+    pub fn within_limits(&self) -> Result<(), LimitReached> {
+        let Some(writer) = &self.writer else { return Ok(()) };
+        let Some(meter) = writer.journal.meter() else { return Ok(()) };
+        let facts = writer.entry.facts();
+        let (device, role) = (facts.turn.device().to_owned(), facts.role.clone());
+        drop(facts);
+        let Some(reached) = meter.reached(&device, role.as_deref()) else { return Ok(()) };
+        writer.entry.facts().turn.used.refused = 1;
+        Err(reached)
+    }
+
+    /// Adds a call of this turn to those that wait for the person's yes: its tool, source, arguments, and the question.
+    pub fn waits(
+        &self,
+        (tool, source, arguments, question): (String, String, String, String),
+    ) -> Option<Waiting> {
+        let writer = self.writer.as_ref()?;
+        let facts = writer.entry.facts();
+        let (kind, client) = (facts.turn.kind.name(), facts.turn.client.clone());
+        drop(facts);
+        let call = WaitingCall { kind, client, tool, source, arguments, question };
+        Some(writer.journal.waiting().add(call))
+    }
+
+    fn count(&self, used: &Used) {
+        if let Some(writer) = &self.writer {
+            writer.entry.facts().turn.used.add(used);
+        }
+    }
+}

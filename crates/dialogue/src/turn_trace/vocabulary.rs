@@ -1,0 +1,169 @@
+//! Words for what a turn does: its stages, moments, activities and outcomes, and the kinds of clients. Not for when it does it.
+
+use crate::turn::TurnEnd;
+
+/// Stage of the work on a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Stage {
+    /// The person speaks.
+    Speech,
+    /// They are silent, and it is not certain yet that they have finished.
+    Silence,
+    /// The recogniser finishes after that.
+    Recognition,
+    /// An answer was attempted before it was certain that they have finished.
+    Speculation,
+    /// The turn waits for the one before it.
+    Admission,
+    /// The prompt is made.
+    Prompt,
+    /// The model has not said anything yet.
+    ModelFirstWord,
+    /// The model goes on.
+    Model,
+    /// Tools work.
+    Tool,
+    /// The synthesiser has not given any sound of a sentence yet.
+    VoiceFirstSound,
+    /// It goes on with the sentence.
+    Voice,
+    /// Sound is gathered, so that stalls of the synthesiser are not heard.
+    Prebuffer,
+    /// The device prepares to play.
+    StartGuard,
+    /// The device plays.
+    Playback,
+}
+
+impl Stage {
+    /// Returns its name in JSON and in traces.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Speech => "speech",
+            Self::Silence => "silence",
+            Self::Recognition => "recognition",
+            Self::Speculation => "speculation",
+            Self::Admission => "admission",
+            Self::Prompt => "prompt",
+            Self::ModelFirstWord => "model_first_word",
+            Self::Model => "model",
+            Self::Tool => "tool",
+            Self::VoiceFirstSound => "voice_first_sound",
+            Self::Voice => "voice",
+            Self::Prebuffer => "prebuffer",
+            Self::StartGuard => "start_guard",
+            Self::Playback => "playback",
+        }
+    }
+}
+
+/// Moment of a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Moment {
+    /// The first packet of its speech was sent, or the first words of its text.
+    FirstPacket,
+    /// Somebody speaks while it is played.
+    Interrupted,
+    /// It goes on after that.
+    Resumed,
+    /// It was cut.
+    Cut,
+}
+
+impl Moment {
+    /// Returns its name in JSON and in traces.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::FirstPacket => "first_packet",
+            Self::Interrupted => "interrupted",
+            Self::Resumed => "resumed",
+            Self::Cut => "cut",
+        }
+    }
+}
+
+/// Kind of a turn's client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ClientKind {
+    /// A device, which speaks and plays.
+    Voice,
+    /// A client of the LLM gateway.
+    Text,
+    /// An application with a chat session.
+    Chat,
+}
+
+impl ClientKind {
+    /// Returns its name in JSON and in traces.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Voice => "voice",
+            Self::Text => "text",
+            Self::Chat => "chat",
+        }
+    }
+}
+
+/// What a turn is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Activity {
+    /// The person speaks.
+    Listening,
+    /// They have no answer yet.
+    Thinking,
+    /// The answer is played, or sent.
+    Speaking,
+    /// Nothing more.
+    Ended,
+}
+
+impl Activity {
+    /// Returns its name in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Listening => "listening",
+            Self::Thinking => "thinking",
+            Self::Speaking => "speaking",
+            Self::Ended => "ended",
+        }
+    }
+}
+
+/// What became of a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// It was answered.
+    Answered,
+    /// Its answer was cut.
+    Interrupted,
+    /// There was nothing to answer, or its words were answered with the next ones.
+    Silent,
+    /// A stage failed.
+    Failed,
+    /// The server had no capacity.
+    Refused,
+}
+
+impl Outcome {
+    /// Returns its name in JSON and in traces.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Answered => "answered",
+            Self::Interrupted => "interrupted",
+            Self::Silent => "silent",
+            Self::Failed => "failed",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+impl From<&TurnEnd> for Outcome {
+    fn from(end: &TurnEnd) -> Self {
+        match end {
+            TurnEnd::Completed => Self::Answered,
+            TurnEnd::Interrupted => Self::Interrupted,
+            TurnEnd::Refused => Self::Refused,
+            TurnEnd::Failed(_) => Self::Failed,
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! What turns use of models, recognisers and synthesisers in a day, and the limits of that. Not for where the sums are
+//! stored, nor for what a person is told at a limit.
+
+mod model_usage;
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use hearken_base::reloadable::Reloadable;
+use hearken_ports::usage::{DailyLimits, LimitOf, LimitReached, Limited, UsageKey, Used, nano};
+use hearken_ports::{Llm, Prompt};
+use jiff::civil::Date;
+use serde::{Deserialize, Serialize};
+
+use crate::role::AssignedRole;
+use crate::turn_trace::TracedTurn;
+
+pub use self::model_usage::ModelUsage;
+
+/// Most clients whose sums are kept apart until they are stored, and most whose limits are watched. What others use
+/// counts without their name.
+const MAX_CLIENTS: usize = 10_000;
+/// Section `[usage]`: what is counted at which price, for how long the sums are kept, and the limits of a day.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct UsageSettings {
+    /// Name of the currency of all prices; only shown.
+    pub currency: String,
+    /// Days for which the sums of a day are kept; 0 for ever.
+    pub retention_days: u32,
+    /// Tokens that a device may use in a day; 0 for no limit, as for all limits.
+    pub device_tokens: u64,
+    /// Seconds of speech, heard and said, of a device in a day.
+    pub device_seconds: u64,
+    /// Cost of a device in a day.
+    pub device_cost: f64,
+    /// Tokens of all together in a day.
+    pub total_tokens: u64,
+    /// Seconds of speech of all together in a day.
+    pub total_seconds: u64,
+    /// Cost of all together in a day.
+    pub total_cost: f64,
+    /// Price of an hour of speech that is recognised.
+    pub asr_price_per_hour: f64,
+    /// Price of a million characters that are synthesised.
+    pub tts_price_per_million_chars: f64,
+}
+
+impl Default for UsageSettings {
+    fn default() -> Self {
+        Self {
+            currency: String::new(),
+            retention_days: 400,
+            device_tokens: 0,
+            device_seconds: 0,
+            device_cost: 0.0,
+            total_tokens: 0,
+            total_seconds: 0,
+            total_cost: 0.0,
+            asr_price_per_hour: 0.0,
+            tts_price_per_million_chars: 0.0,
+        }
+    }
+}
+
+impl UsageSettings {
+    /// Returns the limits of one device.
+    pub fn of_device(&self) -> DailyLimits {
+        limits(self.device_tokens, self.device_seconds, self.device_cost)
+    }
+
+    /// Returns the limits of all together.
+    pub fn of_all(&self) -> DailyLimits {
+        limits(self.total_tokens, self.total_seconds, self.total_cost)
+    }
+
+    /// Returns what speech costs, in billionths of the currency.
+    #[allow(clippy::cast_precision_loss, reason = "no turn lasts 2^52 milliseconds")]
+    fn speech_nano(&self, used: &Used) -> u64 {
+        let heard = used.heard_ms as f64 / 3_600_000.0 * self.asr_price_per_hour;
+        nano(heard + used.said_chars as f64 / 1e6 * self.tts_price_per_million_chars)
+    }
+}
+
+fn limits(tokens: u64, seconds: u64, cost: f64) -> DailyLimits {
+    DailyLimits {
+        tokens: (tokens > 0).then_some(tokens),
+        seconds: (seconds > 0).then_some(seconds),
+        cost: (cost > 0.0).then_some(cost),
+    }
+}
+
+/// Counts what is used, and knows which limits of today are reached. Clones share it.
+#[derive(Clone)]
+pub struct UsageMeter(Arc<Shared>);
+
+struct Shared {
+    today: Box<dyn Fn() -> Date + Send + Sync>,
+    settings: Reloadable<UsageSettings>,
+    sums: Mutex<Sums>,
+}
+
+#[derive(Default)]
+struct Sums {
+    unsaved: HashMap<UsageKey, Used>,
+    /// Sums of `day`, whether they are stored or not.
+    day: Date,
+    total: Used,
+    devices: HashMap<String, Used>,
+    roles: HashMap<String, Used>,
+}
+
+impl Sums {
+    fn begin(&mut self, day: Date) {
+        if self.day != day {
+            (self.day, self.total) = (day, Used::default());
+            self.devices.clear();
+            self.roles.clear();
+        }
+    }
+
+    /// Adds to the sums of today. A device that has no place there loses its name, so that strangers with ever new ids
+    /// take no room.
+    fn count(&mut self, key: &mut UsageKey, used: &Used) {
+        if self.devices.len() >= MAX_CLIENTS && !self.devices.contains_key(&key.client) {
+            key.client.clear();
+        }
+        self.total.add(used);
+        for (sums, name) in [(&mut self.devices, &key.client), (&mut self.roles, &key.role_id)] {
+            if name.is_empty() {
+                continue;
+            }
+            if let Some(sum) = sums.get_mut(name) {
+                sum.add(used);
+            } else if sums.len() < MAX_CLIENTS {
+                sums.insert(name.clone(), *used);
+            }
+        }
+    }
+
+    fn save_later(&mut self, mut key: UsageKey, used: &Used) {
+        let is_full = self.unsaved.len() >= MAX_CLIENTS;
+        if is_full && !self.unsaved.contains_key(&key) {
+            key.client.clear();
+        }
+        match self.unsaved.entry(key) {
+            Entry::Occupied(mut sum) => sum.get_mut().add(used),
+            Entry::Vacant(place) => drop(place.insert(*used)),
+        }
+    }
+}
+
+impl UsageMeter {
+    /// Creates it with a function for the local day.
+    pub fn new(settings: UsageSettings, today: impl Fn() -> Date + Send + Sync + 'static) -> Self {
+        let (today, settings) = (Box::new(today), Reloadable::new(settings));
+        Self(Arc::new(Shared { today, settings, sums: Mutex::default() }))
+    }
+
+    /// Returns the settings, which may be replaced.
+    pub fn settings(&self) -> &Reloadable<UsageSettings> {
+        &self.0.settings
+    }
+
+    /// Returns the local day.
+    pub fn today(&self) -> Date {
+        (self.0.today)()
+    }
+
+    /// Counts a turn that has ended. One of a device that has used nothing is none: nobody spoke.
+    pub fn count_turn(&self, turn: &TracedTurn, role: Option<&AssignedRole>) {
+        let device = turn.device();
+        if !device.is_empty() && turn.used == Used::default() {
+            return;
+        }
+        let used = Used { turns: 1, ..turn.used };
+        self.count(turn.kind.name(), device, role.map_or("", |role| &role.role_id), &used);
+    }
+
+    /// Counts what a client used. Only the ids of devices are kept.
+    pub fn count(&self, kind: &str, device: &str, role_id: &str, used: &Used) {
+        let mut used = *used;
+        let speech = self.0.settings.get().speech_nano(&used);
+        used.cost_nano = used.cost_nano.saturating_add(speech);
+        let mut key = UsageKey {
+            day: self.today(),
+            kind: kind.to_owned(),
+            client: device.to_owned(),
+            role_id: role_id.to_owned(),
+        };
+        let mut sums = self.sums();
+        sums.begin(key.day);
+        sums.count(&mut key, &used);
+        sums.save_later(key, &used);
+    }
+
+    /// Counts a response of this model to this prompt, of clients of a kind.
+    pub fn counts_model(&self, kind: &'static str, prompt: &Prompt, llm: &dyn Llm) -> ModelUsage {
+        let meter = self.clone();
+        ModelUsage::new(prompt, llm, move |usage| meter.count(kind, "", "", &(*usage).into()))
+    }
+
+    /// Returns the first limit that is reached: the device's, its role's, everybody's.
+    pub fn reached(&self, device: &str, role: Option<&AssignedRole>) -> Option<LimitReached> {
+        let (settings, day) = (self.0.settings.get(), self.today());
+        let mut sums = self.sums();
+        sums.begin(day);
+        let nothing = Used::default();
+        let own = sums.devices.get(device).unwrap_or(&nothing);
+        let of_device = (!device.is_empty()).then(|| settings.of_device().reached(own)).flatten();
+        let of_role = role.and_then(|role| {
+            role.settings.limits().reached(sums.roles.get(&role.role_id).unwrap_or(&nothing))
+        });
+        let found = [
+            (LimitOf::Device, of_device),
+            (LimitOf::Role, of_role),
+            (LimitOf::Total, settings.of_all().reached(&sums.total)),
+        ];
+        found.into_iter().find_map(|(of, limit)| Some(LimitReached { of, limit: limit? }))
+    }
+
+    /// Returns what everybody has used today.
+    pub fn used_today(&self) -> Used {
+        let day = self.today();
+        let mut sums = self.sums();
+        sums.begin(day);
+        sums.total
+    }
+
+    /// Returns the first limit that is reached of each device, of these roles, and of everybody.
+    pub fn all_reached(&self, roles: &[(String, DailyLimits)]) -> Vec<(LimitOf, String, Limited)> {
+        let (settings, day) = (self.0.settings.get(), self.today());
+        let mut sums = self.sums();
+        sums.begin(day);
+        let of_device = settings.of_device();
+        let devices = sums.devices.iter().map(|(id, used)| (LimitOf::Device, id, of_device, *used));
+        let of_role = |id: &String| sums.roles.get(id).copied().unwrap_or_default();
+        let roles = roles.iter().map(|(id, limits)| (LimitOf::Role, id, *limits, of_role(id)));
+        let nobody = String::new();
+        let all = [(LimitOf::Total, &nobody, settings.of_all(), sums.total)];
+        let each = all.into_iter().chain(roles).chain(devices);
+        each.filter_map(|(of, id, limits, used)| Some((of, id.clone(), limits.reached(&used)?)))
+            .collect()
+    }
+
+    /// Forgets the id of a device: what it used stays in the sums.
+    pub fn forget(&self, device: &str) {
+        let mut sums = self.sums();
+        sums.devices.remove(device);
+        let own: Vec<_> = sums.unsaved.keys().filter(|key| key.client == device).cloned().collect();
+        for key in own {
+            if let Some(used) = sums.unsaved.remove(&key) {
+                sums.save_later(UsageKey { client: String::new(), ..key }, &used);
+            }
+        }
+    }
+
+    /// Takes the sums that are not stored.
+    pub fn take_unsaved(&self) -> Vec<(UsageKey, Used)> {
+        self.sums().unsaved.drain().collect()
+    }
+
+    /// Takes sums back that could not be stored.
+    pub fn put_back(&self, rows: Vec<(UsageKey, Used)>) {
+        let mut sums = self.sums();
+        for (key, used) in rows {
+            sums.save_later(key, &used);
+        }
+    }
+
+    /// Replaces the sums of today by what is stored and what is not stored yet.
+    pub fn set_stored(&self, day: Date, rows: &[(UsageKey, Used)]) {
+        let mut sums = self.sums();
+        let unsaved: Vec<_> = sums.unsaved.iter().map(|(key, used)| (key.clone(), *used)).collect();
+        sums.begin(Date::ZERO);
+        sums.begin(day);
+        for (key, used) in rows.iter().chain(&unsaved).filter(|(key, _)| key.day == day) {
+            sums.count(&mut key.clone(), used);
+        }
+    }
+
+    fn sums(&self) -> MutexGuard<'_, Sums> {
+        self.0.sums.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests;

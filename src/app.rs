@@ -18,12 +18,12 @@ use std::time::Duration;
 
 use actix_web::dev::{Server, ServerHandle};
 use anyhow::Context as _;
-use hearken_actors::actors::pipeline::{AudioPool, Ports};
-use hearken_actors::chat::ChatService;
+use hearken_actors::pipeline::{AudioPool, Ports};
 use hearken_actors::settings::PipelineSettings;
 use hearken_base::priority::lower_priority;
 use hearken_base::slots::Slots;
 use hearken_base::tasks::Tasks;
+use hearken_chat::ChatService;
 use hearken_cluster::Cluster;
 use hearken_dialogue::LocalTime;
 use hearken_dialogue::admission::cores;
@@ -257,7 +257,7 @@ fn changing(
 fn join_cluster(cluster: &Cluster, device_endpoint: &DeviceEndpoint, tools: &Sources) {
     let device_registry = device_endpoint.pipeline.device_registry();
     cluster.announce(
-        device_registry,
+        Arc::new(device_registry.clone()),
         Arc::new(tools.endpoint().clone()),
         http::order_handler(device_registry.clone()),
     );

@@ -1,6 +1,6 @@
 //! The server: configuration, HTTP, who may ask, commands, and the composition of all crates.
 //!
-//! Reading order: [`config`], [`app`], [`http`], [`auth`], [`admin`], [`museum`], [`commands`].
+//! Reading order: [`config`], [`app`], [`http`], [`auth`], [`admin`], [`commands`].
 
 pub mod admin;
 pub mod app;
@@ -11,7 +11,6 @@ pub mod engines;
 pub mod history;
 pub mod http;
 pub mod liveness;
-pub mod museum;
 pub mod open_files;
 pub mod recorder;
 mod self_signed;

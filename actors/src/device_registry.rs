@@ -3,18 +3,18 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use actix::Recipient;
 use actix::dev::SendError;
-use hearken_ports::ToolSource;
+use hearken_ports::{ConnectedDevice, Devices, ToolSource, Unreachable};
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::{DeviceId, SessionId};
 use tokio::sync::watch;
 
-use crate::actors::messages::DeviceOrder;
+use crate::messages::DeviceOrder;
 
-/// Connected devices by id. Clones share the registry.
+/// ConnectedDevice devices by id. Clones share the registry.
 #[derive(Clone, Default)]
 pub struct DeviceRegistry(Arc<Mutex<Registrations>>);
 
@@ -33,28 +33,6 @@ struct Entry {
     orders: Recipient<DeviceOrder>,
     /// Tools of the device; `None` for one without a pipeline.
     tools: Option<Arc<dyn ToolSource>>,
-}
-
-/// Connected device.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Connected {
-    /// Its id, as in the handshake.
-    pub device_id: DeviceId,
-    /// The session of its connection.
-    pub session_id: SessionId,
-    /// Time for which it has been connected.
-    pub since: Duration,
-}
-
-/// Reason why an order did not reach a device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Unreachable {
-    /// No such device is connected.
-    #[error("the device is not connected")]
-    NotConnected,
-    /// Its mailbox is full: earlier orders still wait.
-    #[error("the device has too many orders waiting")]
-    Busy,
 }
 
 impl DeviceRegistry {
@@ -96,9 +74,13 @@ impl DeviceRegistry {
         self.lock().by_id.get(device_id)?.tools.clone()
     }
 
-    /// Orders a connection to leave because its device has connected to another instance of the
-    /// server. Does nothing if a later connection of the device has registered already.
-    pub fn replaced_by_other_instance(&self, device_id: &DeviceId, session_id: &SessionId) {
+    fn lock(&self) -> MutexGuard<'_, Registrations> {
+        self.0.lock().expect("nothing panics while it holds the registry")
+    }
+}
+
+impl Devices for DeviceRegistry {
+    fn replaced_by_other_instance(&self, device_id: &DeviceId, session_id: &SessionId) {
         let registrations = self.lock();
         let entry =
             registrations.by_id.get(device_id).filter(|entry| entry.session_id == *session_id);
@@ -107,18 +89,16 @@ impl DeviceRegistry {
         }
     }
 
-    /// Returns a receiver that is notified whenever a device connects or disconnects.
-    pub fn changes(&self) -> watch::Receiver<()> {
+    fn changes(&self) -> watch::Receiver<()> {
         self.lock().changes.subscribe()
     }
 
-    /// Returns all connected devices, ordered by id.
-    pub fn connected(&self) -> Vec<Connected> {
+    fn connected(&self) -> Vec<ConnectedDevice> {
         let registrations = self.lock();
-        let mut all: Vec<Connected> = registrations
+        let mut all: Vec<ConnectedDevice> = registrations
             .by_id
             .iter()
-            .map(|(device_id, entry)| Connected {
+            .map(|(device_id, entry)| ConnectedDevice {
                 device_id: device_id.clone(),
                 session_id: entry.session_id.clone(),
                 since: entry.since.elapsed(),
@@ -126,10 +106,6 @@ impl DeviceRegistry {
             .collect();
         all.sort_by(|a, b| a.device_id.as_str().cmp(b.device_id.as_str()));
         all
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Registrations> {
-        self.0.lock().expect("nothing panics while it holds the registry")
     }
 }
 

@@ -1,21 +1,26 @@
-//! Conversation core of the server: speech recognition, dialogue and speech synthesis, as actors
-//! between two sockets. The outside (vendors, HTTP, files) is behind [`ports`].
+//! The voice actors: six for each device connection. What they decide by is in `hearken_dialogue` and `hearken_audio`; the
+//! outside is behind `hearken_ports`.
 //!
-//! Reading order: [`actors`] with its messages and the pipeline, the text clients' [`gateway`], the
-//! applications' [`chat`], then the pure parts [`audio`], [`dialogue`] and [`tools`].
+//! Reading order: [`messages`] (every message between them), [`pipeline`] (starts those of a
+//! connection), [`device`], [`vad`], [`asr`], [`session`], [`tts`], [`mcp_host`] with [`device_tools`].
 #![doc = include_str!("../README.md")]
 
-pub mod actors;
-pub mod chat;
+pub mod asr;
+pub mod device;
 pub mod device_registry;
 pub mod device_tools;
-pub mod gateway;
 pub mod interruption;
 mod lifetime;
+pub mod mcp_host;
+pub mod messages;
+pub mod pipeline;
+pub mod session;
 pub mod settings;
 pub mod speculation;
 #[cfg(feature = "testkit")]
 pub mod testkit;
+pub mod tts;
 pub mod turn_detection;
 pub mod unfinished;
 pub mod utterance_channel;
+pub mod vad;

@@ -5,18 +5,20 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hearken_actors::chat::ChatSettings;
 use hearken_actors::device_registry::DeviceRegistry;
-use hearken_actors::gateway::GatewaySettings;
 use hearken_base::Secret;
 use hearken_base::reloadable::Reloadable;
 use hearken_base::slots::Slots;
+use hearken_chat::ChatSettings;
 use hearken_cluster::LocalLimit;
 use hearken_dialogue::DialogueSettings;
 use hearken_dialogue::tools::ToolPolicies;
 use hearken_dialogue::usage::UsageMeter;
+use hearken_museum::Museum;
+use hearken_ports::Devices as _;
 use hearken_ports::store::SettingsStore;
 use hearken_providers::CostTracker;
+use hearken_text_gateway::GatewaySettings;
 
 use super::models::Models;
 use crate::admin::password::Passwords;
@@ -25,7 +27,6 @@ use crate::admin::{AdminSessions, RuntimeSettings, SettingsUser};
 use crate::config::Config;
 use crate::history::History;
 use crate::http::{self, Admin, Figures};
-use crate::museum::Museum;
 use crate::telemetry;
 
 /// Maximum number of log-in attempts from one address per minute.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use hearken_actors::actors::pipeline::Ports;
+use hearken_actors::pipeline::Ports;
 use hearken_actors::settings::PipelineSettings;
 use hearken_dialogue::tools::Toolbox;
 use hearken_dialogue::{ConversationStyle, Dialogue, LocalTime};

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use hearken_actors::actors::pipeline::{AudioPool, Pipeline, Ports};
+use hearken_actors::pipeline::{AudioPool, Pipeline, Ports};
 use hearken_base::slots::Slots;
 use hearken_ports::store::DeviceStore;
 

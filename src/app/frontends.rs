@@ -4,14 +4,14 @@
 use std::sync::Arc;
 
 use actix_web::web::{Data, ServiceConfig};
-use hearken_actors::actors::event_stream::WatchSettings;
-use hearken_actors::chat::{ChatService, HeldCalls, PublishedEvents};
-use hearken_actors::gateway::{GatewayService, Sessions};
 use hearken_base::slots::Slots;
 use hearken_base::tasks::Tasks;
+use hearken_chat::event_stream::WatchSettings;
+use hearken_chat::{ChatService, HeldCalls, PublishedEvents};
 use hearken_dialogue::SharedStyle;
 use hearken_ports::{ChatStore, SessionStore};
 use hearken_providers::{CallLog, LlmSettings, state};
+use hearken_text_gateway::{GatewayService, Sessions};
 
 use super::{Services, Shared, llm, local_time};
 use crate::config::Config;

@@ -4,13 +4,13 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use hearken_base::wall_clock;
+use hearken_museum::{Museum, MuseumPorts};
 use hearken_outbound::SettingError;
 use hearken_ports::store::MuseumStore;
 
 use super::frontends::patient;
 use super::{Shared, local_time};
 use crate::http::{Face, MuseumClients};
-use crate::museum::{Museum, MuseumPorts};
 
 /// Builds the service. Museum clients wait for the model as long as a request may take.
 pub(super) fn build_museum(

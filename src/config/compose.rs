@@ -1,12 +1,12 @@
 //! Settings that take keys of more than one section: each part of the server gets them together.
 //! Not for the sections themselves.
 
-use hearken_actors::chat::ChatSettings;
-use hearken_actors::gateway::GatewaySettings;
 use hearken_actors::settings::PipelineSettings;
 use hearken_base::reloadable::Reloadable;
+use hearken_chat::ChatSettings;
 use hearken_dialogue::DialogueSettings;
 use hearken_dialogue::tools::{ToolPolicies, ToolSettings};
+use hearken_text_gateway::GatewaySettings;
 use jiff::tz::TimeZone;
 
 use super::Config;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[serde(default, deny_unknown_fields)]
 pub struct LogConfig {
     /// Level (`error`, `warn`, `info`, `debug`, `trace`), or rules such as
-    /// `info,hearken_actors=debug`.
+    /// `info,hearken=debug`.
     pub level: String,
     /// Format: `text` or `json`.
     pub format: LogFormat,

@@ -28,25 +28,24 @@ mod traces;
 
 use std::collections::BTreeSet;
 
-use hearken_actors::chat::ChatSettings;
-use hearken_actors::gateway::GatewaySettings;
 use hearken_actors::interruption::InterruptionSettings;
 use hearken_actors::settings::{DeviceSettings, LaneSizes};
 use hearken_actors::speculation::SpeculationSettings;
 use hearken_actors::turn_detection::TurnDetectionSettings;
 use hearken_audio::{HearingSettings, SpeakingSettings};
+use hearken_chat::ChatSettings;
 use hearken_cluster::RedisConfig;
 use hearken_dialogue::admission::AdmissionSettings;
 use hearken_dialogue::people::SpeakerSettings;
 use hearken_dialogue::turn_trace::JournalSettings;
 use hearken_dialogue::usage::UsageSettings;
 use hearken_dialogue::{DialogueSettings, Phrases};
+use hearken_museum::MuseumSettings;
 use hearken_providers::state::StateConfig;
 use hearken_providers::{AsrSettings, LlmSettings, TtsSettings, VisionSettings};
 use hearken_store::StoreConfig;
+use hearken_text_gateway::GatewaySettings;
 use serde::{Deserialize, Serialize};
-
-use crate::museum::MuseumSettings;
 
 pub use admin::AdminConfig;
 pub use auth::{AuthConfig, AuthRequired};

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_cluster::{LocalLimit, RateLimit as _};
+use hearken_museum::Museum;
 use hearken_ports::store::{AuditEntry, MuseumSession, SettingsStore};
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::SessionId;
@@ -26,7 +27,6 @@ use crate::admin::rights::least;
 use crate::admin::sessions::LoggedIn;
 use crate::admin::setup_code::SetupCode;
 use crate::admin::{AdminSessions, ChangeError, LoginError, RuntimeSettings, Source, TokenPair};
-use crate::museum::Museum;
 
 /// Default page size.
 const PAGE: u32 = 50;

@@ -8,10 +8,10 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{Stream, unfold};
-use hearken_actors::actors::event_stream::WatchSettings;
-use hearken_actors::chat::turns::RequestOptions;
-use hearken_actors::chat::{ChatError, ChatPiece, ChatService};
 use hearken_base::slots::Slots;
+use hearken_chat::event_stream::WatchSettings;
+use hearken_chat::turns::RequestOptions;
+use hearken_chat::{ChatError, ChatPiece, ChatService};
 use hearken_ports::{RequestKey, SessionFilter};
 use hearken_proto::chat::{
     ChatRequest, ChatResponse, ChatSession, ChatStatus, CreateSession, Done, MessagesBody,

@@ -2,7 +2,7 @@
 //! session's events. Not for messages.
 
 use actix_web::{HttpRequest, HttpResponse, web};
-use hearken_actors::actors::event_stream::{WatchActor, fits};
+use hearken_chat::event_stream::{WatchActor, fits};
 use hearken_proto::chat::{CharactersBody, CreateSnapshot, Snapshot, SnapshotsBody};
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::SessionId;

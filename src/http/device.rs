@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use actix_web::http::header;
 use actix_web::{HttpRequest, HttpResponse, web};
-use hearken_actors::actors::device::DeviceConnection;
-use hearken_actors::actors::pipeline::Pipeline;
+use hearken_actors::device::DeviceConnection;
+use hearken_actors::pipeline::Pipeline;
 use hearken_base::language::Language;
 use hearken_base::slots::Slots;
 use hearken_ports::store::Device;

@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use actix_web::{HttpResponse, web};
-use hearken_actors::actors::messages::DeviceOrder;
-use hearken_actors::device_registry::{DeviceRegistry, Unreachable};
+use hearken_actors::device_registry::DeviceRegistry;
+use hearken_actors::messages::DeviceOrder;
 use hearken_cluster::{Cluster, OrderHandler};
+use hearken_ports::Unreachable;
 use hearken_proto::chat::Done;
 use hearken_proto::device::{Downlink, Emotion, SystemCommand};
 use hearken_proto::fault::Fault;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::{HttpResponse, web};
-use hearken_actors::device_registry::{DeviceRegistry, Unreachable};
+use hearken_actors::device_registry::DeviceRegistry;
 use hearken_cluster::Cluster;
-use hearken_ports::{ToolCall, ToolContent, ToolSource};
+use hearken_ports::{ToolCall, ToolContent, ToolSource, Unreachable};
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::DeviceId;
 use serde::{Deserialize, Serialize};

@@ -9,6 +9,7 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_actors::device_registry::DeviceRegistry;
 use hearken_base::wall_clock;
 use hearken_cluster::Cluster;
+use hearken_ports::Devices as _;
 use hearken_ports::store::{Device, HistoryPart};
 use hearken_proto::fault::Fault;
 use hearken_proto::gateway::MAX_SYSTEM_PROMPT_CHARS;

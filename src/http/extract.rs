@@ -6,7 +6,7 @@ use std::future::{Ready, ready};
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest, web};
 use futures_util::future::{Either, LocalBoxFuture};
-use hearken_actors::chat::Asker;
+use hearken_chat::Asker;
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::SessionId;
 use serde::Deserialize;

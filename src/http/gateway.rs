@@ -3,10 +3,10 @@
 
 use actix_web::http::header;
 use actix_web::{HttpRequest, HttpResponse, web};
-use hearken_actors::actors::text_client::{MAX_MESSAGE_BYTES, TextClientActor};
-use hearken_actors::gateway::GatewayService;
 use hearken_base::slots::Slots;
 use hearken_proto::fault::Fault;
+use hearken_text_gateway::GatewayService;
+use hearken_text_gateway::text_client::{MAX_MESSAGE_BYTES, TextClientActor};
 use tokio_util::sync::CancellationToken;
 
 use super::AccessControl;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use actix_web::http::header::{Accept, Quality};
 use actix_web::mime::{self, Mime};
 use actix_web::{HttpResponse, HttpResponseBuilder, web};
-use hearken_actors::actors::pipeline::Ports;
+use hearken_actors::pipeline::Ports;
 use hearken_cluster::{Cluster, RedisState};
 use hearken_dialogue::metrics::exemplars::exemplars;
 use hearken_engines::supervise::{EngineReport, EngineState, EngineStates};

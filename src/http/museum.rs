@@ -14,6 +14,7 @@ use actix_web::{FromRequest, HttpRequest, HttpResponse, web};
 use futures_util::future::LocalBoxFuture;
 use hearken_base::wall_clock::now;
 use hearken_cluster::RateLimit;
+use hearken_museum::{Museum, MuseumError};
 use hearken_proto::ids::SessionId;
 use hearken_proto::json;
 use hearken_proto::museum::{
@@ -30,7 +31,6 @@ use super::extract::state;
 use super::fault::{Answer, Refusal, refusals};
 use super::middleware::{address_of, middleware_state, owner_of};
 use super::request_identity::{body, session_of};
-use crate::museum::{Museum, MuseumError};
 
 /// Longest body, in bytes; 128 functions with long descriptions fit.
 const MAX_BODY_BYTES: usize = 512 * 1024;

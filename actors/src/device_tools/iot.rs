@@ -12,7 +12,7 @@ use hearken_proto::device::Downlink;
 use hearken_proto::device::iot::{Command, IotReport, Property, Thing, ValueKind};
 use serde_json::{Map, Value, json};
 
-use crate::actors::messages::DeviceOrder;
+use crate::messages::DeviceOrder;
 
 /// Maximum number of things kept for a device. Firmware has five at most.
 const MAX_THINGS: usize = 64;

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Mutex, mpsc};
 
 use super::repair::{self, Extras};
-use crate::actors::messages::DeviceOrder;
+use crate::messages::DeviceOrder;
 
 /// Capacity of the queue of messages from a device. When it is full, the newest is dropped.
 pub const INBOUND: usize = 32;

@@ -24,9 +24,9 @@ use hearken_socket::testkit::{Down, MemorySocket};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::actors::device::DeviceConnection;
-use crate::actors::pipeline::{AudioPool, Pipeline, Ports};
+use crate::device::DeviceConnection;
 use crate::device_registry::DeviceRegistry;
+use crate::pipeline::{AudioPool, Pipeline, Ports};
 use crate::settings::PipelineSettings;
 
 /// Longest wait for anything, in virtual time.

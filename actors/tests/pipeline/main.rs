@@ -3,7 +3,6 @@
 mod afterwards;
 mod checks;
 mod consent;
-mod consent_of_text_clients;
 mod daily_limits;
 mod device_tools;
 mod echo;
@@ -16,16 +15,10 @@ mod pauses;
 mod pauses_in_a_row;
 mod speakers;
 mod speculation;
-mod text_after;
-mod text_clients;
-mod text_copies;
-mod text_sessions;
-mod text_uses;
 mod tools;
 mod turn_detection;
 mod turn_trace;
 mod turns;
-mod watchers;
 mod words_so_far;
 
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! Orders from outside a conversation: by the roster, by a second socket, to a visitor who may only
 //! hear a notice. Not for what a person says.
 
-use hearken_actors::actors::messages::DeviceOrder;
-use hearken_actors::device_registry::Unreachable;
+use hearken_actors::messages::DeviceOrder;
+use hearken_ports::{Devices as _, Unreachable};
 use hearken_proto::device::{Downlink, Emotion};
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::DeviceId;

@@ -11,11 +11,11 @@ use hearken_actors::settings::PipelineSettings;
 use hearken_actors::testkit::TestPipeline;
 use hearken_audio::sound;
 use hearken_dialogue::admission::cores;
+use hearken_dialogue::testkit::answering::sources;
 use hearken_dialogue::testkit::{AsrAct, LlmAct, TtsAct};
 use hearken_ports::{ProviderErrorKind as Kind, ToolSource};
 use tokio::time::Instant;
 
-use crate::consent::sources;
 use crate::device_tools::{HELLO, VOLUME, answer, asked_for, initialized, offered, tool};
 use crate::{
     abort, audio_times, listening, listening_with, ms, next_turn_works, prompts, shown, start,

@@ -47,7 +47,7 @@ pub fn silence_in(ms: u64, kind: (u32, u64)) -> Vec<Bytes> {
 /// # Panics
 /// Panics if there is no such recording.
 pub fn recorded(name: &str) -> Vec<Bytes> {
-    let file = format!("{}/../fixtures/audio/{name}.jsonl", env!("CARGO_MANIFEST_DIR"));
+    let file = format!("{}/../../fixtures/audio/{name}.jsonl", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{file}: {e}"));
     let recording = Recording::parse(&text).unwrap_or_else(|e| panic!("{file}: {e}"));
     let up = recording.frames.into_iter().filter_map(|frame| match frame.content {

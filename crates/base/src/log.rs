@@ -25,7 +25,7 @@ pub struct LevelError(String);
 impl LevelError {
     /// Description of the accepted values.
     pub const REMEDY: &str =
-        "use error, warn, info, debug or trace, or rules such as info,hearken_actors=debug";
+        "use error, warn, info, debug or trace, or rules such as info,hearken=debug";
 }
 
 /// Builds the filter of a level, or of filter rules.
@@ -82,7 +82,7 @@ mod tests {
             ("WARNING", "warn"),
             ("critical", "error"),
             ("off", "off"),
-            ("info, hearken_actors=debug", "info,hearken_actors=debug"),
+            ("info, hearken=debug", "info,hearken=debug"),
             ("warn,hearken::http=Trace,rmcp=warning", "warn,hearken::http=trace,rmcp=warn"),
         ] {
             assert_eq!(rules(named).unwrap(), read, "{named}");

@@ -7,8 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use hearken_actors::device_registry::{DeviceRegistry, Unreachable};
-use hearken_ports::{EventBus, SessionLocks, ToolClients};
+use hearken_ports::{Devices, EventBus, SessionLocks, ToolClients, Unreachable};
 use hearken_proto::ids::{DeviceId, SessionId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -126,12 +125,12 @@ impl Cluster {
     /// orders and calls for them. To be called once.
     pub fn announce(
         &self,
-        device_registry: &DeviceRegistry,
+        devices: Arc<dyn Devices>,
         tool_clients: Arc<dyn ToolClients>,
         handler: OrderHandler,
     ) {
         let Some(joined) = &self.joined else { return };
-        let replaced = device_registry.clone();
+        let replaced = Arc::clone(&devices);
         joined.rpc.register(
             REPLACED,
             Arc::new(move |replaced_device| {
@@ -154,11 +153,7 @@ impl Cluster {
         let Some(changed) = changed else { return };
         let tool_clients =
             SharedToolClients::new(joined.shared.clone(), joined.rpc.clone(), tool_clients);
-        joined.shared.spawn(joined.presence.clone().run(
-            device_registry.clone(),
-            tool_clients,
-            changed,
-        ));
+        joined.shared.spawn(joined.presence.clone().run(devices, tool_clients, changed));
     }
 
     /// Returns the devices that are connected to other instances, with their sessions.

@@ -3,10 +3,10 @@
 //! to devices nor calls of tools, which are RPC.
 
 use std::collections::HashMap;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use hearken_actors::device_registry::DeviceRegistry;
+use hearken_ports::Devices;
 use hearken_proto::ids::{DeviceId, SessionId};
 use redis::{RedisResult, Script};
 use tokio::sync::mpsc;
@@ -179,18 +179,18 @@ impl Presence {
     /// the others. Never returns.
     pub(super) async fn run(
         self,
-        device_registry: DeviceRegistry,
+        devices: Arc<dyn Devices>,
         mut tool_clients: SharedToolClients,
         mut others: mpsc::Receiver<String>,
     ) {
         let mut heartbeats = tokio::time::interval(HEARTBEAT_EVERY);
         heartbeats.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (mut up, mut device_changes) = (self.shared.up(), device_registry.changes());
+        let (mut up, mut device_changes) = (self.shared.up(), devices.changes());
         let mut clients = tool_clients.changes();
         let mut announced = Announced::default();
         loop {
             tokio::select! {
-                _ = heartbeats.tick() => self.heartbeat(&mut announced, &device_registry, &mut tool_clients).await,
+                _ = heartbeats.tick() => self.heartbeat(&mut announced, &*devices, &mut tool_clients).await,
                 Ok(()) = up.changed() => {
                     if self.shared.is_up() {
                         heartbeats.reset_immediately();
@@ -198,7 +198,7 @@ impl Presence {
                         tool_clients.clear_remote();
                     }
                 }
-                Ok(()) = device_changes.changed() => self.sync_devices(&mut announced, &device_registry).await,
+                Ok(()) = device_changes.changed() => self.sync_devices(&mut announced, &*devices).await,
                 Ok(()) = clients.changed() => tool_clients.announce().await,
                 Some(other) = others.recv() => tool_clients.list_changed(&other).await,
             }
@@ -208,7 +208,7 @@ impl Presence {
     async fn heartbeat(
         &self,
         announced: &mut Announced,
-        device_registry: &DeviceRegistry,
+        devices: &dyn Devices,
         tool_clients: &mut SharedToolClients,
     ) {
         let heartbeat: Result<Vec<String>, RedisUnavailable> =
@@ -219,16 +219,16 @@ impl Presence {
             // Redis lost some, or another instance took them over.
             announced.before = std::mem::take(&mut announced.registered);
         }
-        self.sync_devices(announced, device_registry).await;
+        self.sync_devices(announced, devices).await;
         let others: Vec<(&str, &str)> =
             words.as_slice().chunks_exact(2).map(|two| (&*two[0], &*two[1])).collect();
         tool_clients.heartbeat(&others).await;
     }
 
     /// Registers in Redis the devices that connected, and removes those that disconnected.
-    async fn sync_devices(&self, announced: &mut Announced, device_registry: &DeviceRegistry) {
+    async fn sync_devices(&self, announced: &mut Announced, devices: &dyn Devices) {
         let now: HashMap<DeviceId, SessionId> =
-            device_registry.connected().into_iter().map(|c| (c.device_id, c.session_id)).collect();
+            devices.connected().into_iter().map(|c| (c.device_id, c.session_id)).collect();
         let gone: Vec<(DeviceId, SessionId)> =
             announced.registered.extract_if(|device, _| !now.contains_key(device)).collect();
         for (device, session) in gone {

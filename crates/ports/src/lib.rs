@@ -12,6 +12,7 @@
 
 pub mod asr;
 pub mod chat;
+mod devices;
 pub mod error;
 pub mod events;
 pub mod image_describer;
@@ -38,6 +39,7 @@ pub use chat::{
     ChatStore, KeptMessage, KeptTurn, KnownRequest, PendingEvent, RequestKey, SessionFilter,
     SessionPage, StorageUsage, StoreOutcome,
 };
+pub use devices::{ConnectedDevice, Devices, Unreachable};
 pub use error::{BoxError, ProviderError, ProviderErrorKind};
 pub use events::{EventBus, KEPT_EVENTS, Published, Watch};
 pub use image_describer::{ImageDescriber, Picture};

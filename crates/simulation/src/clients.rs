@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use hearken_actors::chat::turns::RequestOptions;
-use hearken_actors::chat::{Asker, ChatError, ChatPiece};
+use hearken_chat::turns::RequestOptions;
+use hearken_chat::{Asker, ChatError, ChatPiece};
 use hearken_ports::RequestKey;
 use hearken_proto::chat::{ChatRequest, ChatResponse, Event};
 use hearken_proto::ids::SessionId;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use hearken_actors::actors::device::DeviceConnection;
+use hearken_actors::device::DeviceConnection;
 use hearken_proto::device::Framing;
 use hearken_proto::ids::DeviceId;
 use hearken_socket::testkit::Received;

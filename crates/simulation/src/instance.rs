@@ -6,18 +6,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use hearken_actors::actors::pipeline::{AudioPool, Pipeline, Ports};
-use hearken_actors::chat::{ChatService, ChatSettings, HeldCalls, PublishedEvents};
-use hearken_actors::gateway::{GatewayService, GatewaySettings, Sessions};
+use hearken_actors::pipeline::{AudioPool, Pipeline, Ports};
 use hearken_actors::settings::PipelineSettings;
 use hearken_base::Secret;
 use hearken_base::tasks::Tasks;
+use hearken_chat::{ChatService, ChatSettings, HeldCalls, PublishedEvents};
 use hearken_cluster::{Cluster, RedisConfig, RedisState};
 use hearken_dialogue::ConversationStyle;
 use hearken_dialogue::turn_trace::TurnJournal;
 use hearken_ports::{BoxError, EventBus, Published, SessionLock, SessionLocks, ToolSource, Watch};
 use hearken_proto::chat::Event;
 use hearken_proto::ids::SessionId;
+use hearken_text_gateway::{GatewayService, GatewaySettings, Sessions};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 

@@ -5,9 +5,9 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use hearken_actors::actors::text_client::TextClientActor;
 use hearken_base::slots::Slots;
 use hearken_socket::testkit::Received;
+use hearken_text_gateway::text_client::TextClientActor;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 

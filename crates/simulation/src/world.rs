@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hearken_base::wall_clock;
-use hearken_ports::{ChatStore as _, SessionStore as _};
+use hearken_ports::{ChatStore as _, Devices as _, SessionStore as _};
 use hearken_proto::ids::SessionId;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};

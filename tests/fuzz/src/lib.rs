@@ -55,7 +55,7 @@ targets! {
     litemcp_stdio: hearken_tool_sources::fuzzing::litemcp_stdio,
     litemcp_tools: hearken_tool_sources::fuzzing::litemcp_tools,
     llm_request: targets::llm_request::run,
-    museum_bodies: hearken::museum::fuzzing::museum_bodies,
+    museum_bodies: hearken_museum::fuzzing::museum_bodies,
     openai_stream: hearken_providers::llm::fuzzing::openai_stream,
     ota_report: hearken::http::fuzzing::ota_report,
     packet_v1_v2_v3: targets::packet_v1_v2_v3::run,

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 
 use futures_util::future::BoxFuture;
-use hearken_actors::chat::turns::RequestOptions;
+use hearken_chat::turns::RequestOptions;
 use hearken_dialogue::testkit::LlmAct;
 use hearken_ports::{Tool, ToolCall, ToolError, ToolOutput, ToolSource};
 use serde_json::json;

@@ -7,11 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use hearken_actors::chat::turns::RequestOptions;
-use hearken_actors::chat::{
-    Asker, ChatError, ChatService, ChatSettings, HeldCalls, PublishedEvents,
-};
 use hearken_base::tasks::Tasks;
+use hearken_chat::turns::RequestOptions;
+use hearken_chat::{Asker, ChatError, ChatService, ChatSettings, HeldCalls, PublishedEvents};
 use hearken_cluster::{LocalBus, LocalLocks};
 use hearken_dialogue::testkit::{LlmAct, Script, ScriptedLlm};
 use hearken_dialogue::turn_trace::TurnJournal;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use hearken_actors::chat::ChatError;
+use hearken_chat::ChatError;
 use hearken_dialogue::testkit::LlmAct;
 use hearken_ports::ProviderErrorKind;
 use hearken_proto::fault::Fault;

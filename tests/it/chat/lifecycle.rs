@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hearken_actors::chat::{Asker, ChatService, ChatSettings, HeldCalls, PublishedEvents};
 use hearken_base::tasks::Tasks;
+use hearken_chat::{Asker, ChatService, ChatSettings, HeldCalls, PublishedEvents};
 use hearken_cluster::{LocalBus, LocalLocks};
 use hearken_dialogue::testkit::ScriptedLlm;
 use hearken_dialogue::turn_trace::TurnJournal;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use hearken_actors::chat::turns::RequestOptions;
-use hearken_actors::chat::{ChatError, ChatService};
+use hearken_chat::turns::RequestOptions;
+use hearken_chat::{ChatError, ChatService};
 use hearken_cluster::LocalLocks;
 use hearken_dialogue::testkit::LlmAct;
 use hearken_dialogue::testkit::ten_turns::{Conversation, TurnSeen, assert_undisturbed, ten_turns};

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use hearken::config::{AuthRequired, Config};
-use hearken_actors::chat::Asker;
 use hearken_base::Secret;
+use hearken_chat::Asker;
 use hearken_ports::{ChatStore as _, KeptTurn, StoreOutcome};
 use hearken_test_support::chat_rows::turn;
 use hearken_test_support::eventually;

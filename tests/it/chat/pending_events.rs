@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
 use futures_util::future::BoxFuture;
-use hearken_actors::chat::{ChatService, PublishedEvents};
+use hearken_chat::{ChatService, PublishedEvents};
 use hearken_cluster::LocalBus;
 use hearken_ports::{BoxError, ChatStore as _, EventBus, Published, Watch};
 use hearken_proto::chat::Event;

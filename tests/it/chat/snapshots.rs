@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use hearken_actors::chat::ChatError;
+use hearken_chat::ChatError;
 use hearken_dialogue::testkit::LlmAct;
 use hearken_ports::{ChatStore as _, ProviderErrorKind, StateError, StateServer as _};
 use hearken_proto::chat::{ChatStatus, CreateSnapshot, Snapshot};

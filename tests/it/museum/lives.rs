@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::stream::{self, BoxStream, StreamExt as _};
-use hearken::museum::{Museum, MuseumError, MuseumPorts, MuseumSettings};
 use hearken_base::wall_clock::Clock;
 use hearken_cluster::LocalLocks;
 use hearken_dialogue::testkit::ten_turns::{Conversation, TurnSeen, assert_undisturbed, ten_turns};
 use hearken_dialogue::usage::{UsageMeter, UsageSettings};
+use hearken_museum::{Museum, MuseumError, MuseumPorts, MuseumSettings};
 use hearken_ports::store::MuseumStore as _;
 use hearken_ports::{
     ChatMessage, Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind, Role, ToolChoice,

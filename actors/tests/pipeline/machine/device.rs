@@ -5,10 +5,11 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use hearken_actors::actors::messages::DeviceOrder;
+use hearken_actors::messages::DeviceOrder;
 use hearken_actors::testkit::TestPipeline;
 use hearken_audio::sound;
 use hearken_dialogue::admission::TurnPermit;
+use hearken_ports::Devices as _;
 use hearken_proto::device::{Downlink, Emotion, SystemCommand};
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::DeviceId;

@@ -1,5 +1,6 @@
-//! Scripted ports, people in memory and ten turns of a conversation, for tests in virtual time; never linked by the server.
+//! Scripted ports, sources of tools, people in memory and ten turns of a conversation, for tests in virtual time; never linked by the server.
 
+pub mod answering;
 pub mod persons;
 pub mod scripted;
 pub mod ten_turns;

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hearken_actors::gateway::Sessions;
 use hearken_base::Secret;
 use hearken_ports::store::{
     DeviceStore as _, MuseumStore, SettingsStore as _, StoreErrorKind, ToolStore as _,
@@ -17,6 +16,7 @@ use hearken_proto::ids::{DeviceId, SessionId};
 use hearken_store::SqlStore;
 use hearken_test_support::chat_rows::{id, key, turn};
 use hearken_test_support::places::{Place, on};
+use hearken_text_gateway::Sessions;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 

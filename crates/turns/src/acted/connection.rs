@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use actix_http::ws::Message;
 use bytes::Bytes;
-use hearken_actors::actors::device::DeviceConnection;
-use hearken_actors::actors::pipeline::{AudioPool, Pipeline, Ports};
+use hearken_actors::device::DeviceConnection;
+use hearken_actors::pipeline::{AudioPool, Pipeline, Ports};
 use hearken_actors::settings::PipelineSettings;
 use hearken_audio::pcm;
 use hearken_proto::device::{AudioParams, Framing, ListenMode};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
 use futures_util::stream::{self, BoxStream};
-use hearken_actors::actors::pipeline::Ports;
+use hearken_actors::pipeline::Ports;
 use hearken_audio::pcm;
 use hearken_dialogue::ConversationStyle;
 use hearken_ports::{

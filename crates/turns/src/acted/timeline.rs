@@ -162,7 +162,9 @@ impl Capture {
 
 /// Returns what the actors tell in a line of their log.
 fn logged(line: &Value) -> Option<(Duration, String)> {
-    line["target"].as_str()?.strip_prefix("hearken_actors")?;
+    let target = line["target"].as_str()?;
+    let ours = ["hearken_actors", "hearken_audio", "hearken_dialogue"];
+    ours.iter().find(|of| target.starts_with(**of))?;
     let at = line["timestamp"].as_str()?.parse().ok()?;
     let fields = &line["fields"];
     let mut what = fields["message"].as_str()?.to_owned();

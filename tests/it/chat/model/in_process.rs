@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use hearken_actors::chat::turns::RequestOptions;
-use hearken_actors::chat::{
-    Asker, ChatError, ChatPiece, ChatService, ChatSettings, HeldCalls, PublishedEvents,
-};
 use hearken_base::tasks::Tasks;
 use hearken_base::wall_clock::now;
+use hearken_chat::turns::RequestOptions;
+use hearken_chat::{
+    Asker, ChatError, ChatPiece, ChatService, ChatSettings, HeldCalls, PublishedEvents,
+};
 use hearken_cluster::{LocalBus, LocalLocks};
 use hearken_dialogue::tools::ToolSettings;
 use hearken_dialogue::turn_trace::TurnJournal;

@@ -1,0 +1,197 @@
+//! Voice while a reply is played, in realtime mode: the reply is paused, and ends or goes on when it is known what was said.
+//! Not for what words mean: that is `crate::interruption`.
+
+use actix::{AsyncContext as _, Handler};
+use hearken_dialogue::metrics::actor_metrics;
+use hearken_dialogue::turn_trace::Moment;
+use hearken_dialogue::{Turn, TurnInput};
+use hearken_ports::role::InterruptionManner;
+use hearken_proto::device::{Downlink, ListenMode};
+use hearken_proto::ids::TurnId;
+use hearken_socket::SocketContext;
+use tokio::time::Instant;
+
+use super::DeviceActor;
+use super::state::{Interruption, LiveTurn};
+use crate::interruption::{LAST_WORDS, Meaning};
+use crate::messages::{Interrupted, PlaybackStep};
+
+type Ctx = SocketContext<DeviceActor>;
+
+/// Maximum number of utterances over a reply that are not understood yet: with one more, the reply ends.
+const MAX_INTERRUPTIONS: usize = 8;
+
+impl DeviceActor {
+    /// Pauses the reply that is spoken because the person speaks, until it is known what they say. Returns the turn of
+    /// their utterance where that is not to be waited for: then the reply ends.
+    pub(super) fn pause(&mut self, turn: Turn) -> Option<Turn> {
+        let realtime = self.state.mode == Some(ListenMode::Realtime);
+        let may_pause = realtime && self.pauses() && !self.state.leaving;
+        let is_spoken =
+            |live: &&mut LiveTurn| live.speaking && live.interruptions.len() < MAX_INTERRUPTIONS;
+        let Some(live) = self.live.as_mut().filter(is_spoken).filter(|_| may_pause) else {
+            return Some(turn);
+        };
+        if !live.turn.playback_now().paused {
+            tracing::debug!(turn = %live.turn.id, trace = live.turn.trace().log_id(), "paused the reply");
+            live.turn.trace().moment(Moment::Interrupted);
+            live.turn.pause_playback();
+        }
+        // Who ends the reply needs its place: the last of the utterances is the one that is answered, with the words of
+        // those before it.
+        turn.take_permit(live.interruptions.last().map_or(&live.turn, |before| &before.turn));
+        live.interruptions.push(Interruption { turn, heard_at: None, late: false });
+        None
+    }
+
+    /// Notes the end of an utterance that interrupts a reply. If nothing is known of it in time, the reply goes on.
+    pub(super) fn interruption_spoken(&mut self, turn: TurnId, ctx: &mut Ctx) {
+        let Some(interruption) = self.interruption(turn) else { return };
+        interruption.heard_at = Some(Instant::now());
+        ctx.run_later(self.rules.interruption.resume_after, move |act, _| {
+            let _in = act.span.clone().entered();
+            let Some(interruption) = act.interruption(turn) else { return };
+            interruption.late = true;
+            if act.resume() {
+                actor_metrics().turn_taking.interruptions.late.increment(1);
+            }
+        });
+    }
+
+    /// Reports whether the utterance of this turn interrupts a reply, and is still spoken.
+    pub(super) fn interrupts(&self, turn: TurnId) -> bool {
+        let mut interruptions = self.live.iter().flat_map(|live| &live.interruptions);
+        interruptions.any(|i| i.turn.id == turn && i.heard_at.is_none())
+    }
+
+    fn interruption(&mut self, turn: TurnId) -> Option<&mut Interruption> {
+        self.live.as_mut()?.interruptions.iter_mut().find(|i| i.turn.id == turn)
+    }
+
+    /// Returns whether voice pauses the reply: as its role says, or as is configured.
+    fn pauses(&self) -> bool {
+        match (self.rules.role)().and_then(|role| role.interruption) {
+            Some(manner) => manner == InterruptionManner::Pause,
+            None => self.rules.interruption.pause,
+        }
+    }
+
+    /// Lets a paused reply go on with the first sentence that was not heard, unless another utterance over it is still
+    /// waited for. Returns false if it does not.
+    fn resume(&mut self) -> bool {
+        let Some(live) = self.live.as_ref().filter(|l| l.turn.playback_now().paused) else {
+            return false;
+        };
+        if live.interruptions.iter().any(|interruption| !interruption.late) {
+            return false;
+        }
+        let from = live.heard().whole;
+        tracing::debug!(turn = %live.turn.id, trace = live.turn.trace().log_id(), from, "the reply goes on");
+        live.turn.trace().moment(Moment::Resumed);
+        live.turn.resume_playback(from);
+        // If its place was taken meanwhile, it is one turn above the limit.
+        live.turn.acquire_permit(&self.rules.admission);
+        true
+    }
+
+    /// Drops an utterance that is not answered, and lets the reply go on. Returns false if it interrupts none.
+    pub(super) fn dismiss(&mut self, turn: TurnId) -> bool {
+        let Some(live) = &mut self.live else { return false };
+        let Some(at) = live.interruptions.iter().position(|i| i.turn.id == turn) else {
+            return false;
+        };
+        live.interruptions.remove(at).turn.cut();
+        self.resume();
+        true
+    }
+
+    /// Makes the last of the utterances that have interrupted a reply the live turn, since the reply is over. The words
+    /// of those before it are answered together with its own.
+    pub(super) fn listen_to(&mut self, mut interruptions: Vec<Interruption>) {
+        let Some(Interruption { turn, heard_at, .. }) = interruptions.pop() else { return };
+        interruptions.iter().for_each(|before| before.turn.mark_continued());
+        let hearing = heard_at.is_none();
+        self.live = Some(LiveTurn { heard_at, ..self.live_turn(turn, hearing) });
+    }
+
+    /// Ends the reply that an utterance interrupts, or lets it go on. Returns true if the utterance is to be answered.
+    fn decide(&mut self, turn: &Turn, input: &TurnInput, ctx: &mut Ctx) -> bool {
+        let outcomes = &actor_metrics().turn_taking.interruptions;
+        let asked = self.live.as_ref().is_some_and(LiveTurn::awaits_answer);
+        let meaning = match input {
+            TurnInput::Words(words) => self.rules.interruption.meaning(words, asked),
+            _ => Meaning::Words,
+        };
+        tracing::debug!(turn = %turn.id, trace = turn.trace().log_id(), ?meaning, "understood an interruption");
+        match (meaning, input) {
+            (Meaning::Backchannel, _) => {
+                self.dismiss(turn.id);
+                outcomes.backchannel.increment(1);
+                return false;
+            }
+            (Meaning::Stop, TurnInput::Words(text)) => {
+                let later = self.take_interruptions(|i| i.turn.id > turn.id);
+                self.cut(ctx);
+                self.send(&Downlink::Stt { text: text.clone() }, ctx);
+                self.listen_to(later);
+                outcomes.stopped.increment(1);
+                return false;
+            }
+            _ => {}
+        }
+        let interruptions = self.take_interruptions(|_| true);
+        self.barge_in(ctx);
+        self.listen_to(interruptions);
+        outcomes.answered.increment(1);
+        true
+    }
+
+    /// Takes the first of the utterances over the reply that fits, and all behind it, so that they outlive it.
+    fn take_interruptions(&mut self, from: impl Fn(&Interruption) -> bool) -> Vec<Interruption> {
+        let Some(live) = &mut self.live else { return Vec::new() };
+        let at = live.interruptions.iter().position(from).unwrap_or(live.interruptions.len());
+        live.interruptions.split_off(at)
+    }
+}
+
+impl LiveTurn {
+    /// Reports whether a step of its playback is carried out. What was on its way when the person spoke is not.
+    pub(super) fn takes(&mut self, step: &PlaybackStep) -> bool {
+        if let PlaybackStep::Resumed { count, .. } = step {
+            self.resumed = *count;
+        }
+        let control = self.turn.playback_now();
+        let plays = !control.paused && self.resumed == control.resumed;
+        plays || *step == PlaybackStep::Stop
+    }
+
+    /// Reports whether a backchannel would be an answer: to a question, or to a reply that is nearly over.
+    fn awaits_answer(&self) -> bool {
+        let progress = *self.turn.progress().borrow();
+        let left = progress
+            .and_then(|p| Some(p.left? + p.quiet_from.saturating_duration_since(Instant::now())));
+        self.asks || left.is_some_and(|left| left <= LAST_WORDS)
+    }
+}
+
+impl Handler<Interrupted> for DeviceActor {
+    type Result = bool;
+
+    fn handle(
+        &mut self,
+        Interrupted { turn, input }: Interrupted,
+        ctx: &mut Self::Context,
+    ) -> bool {
+        let _in = self.span.clone().entered();
+        let interrupts = self.interruption(turn.id).is_some();
+        let answered = if interrupts {
+            self.decide(&turn, &input, ctx)
+        } else {
+            // The reply has ended by itself meanwhile, and the person may have spoken again.
+            let is_live = self.live.as_ref().is_some_and(|live| live.turn.id == turn.id);
+            is_live || turn.is_continued()
+        };
+        self.count();
+        answered
+    }
+}

@@ -1,0 +1,76 @@
+//! Orders from outside the conversation: a notice, a spoken message, a farewell. Not for their
+//! senders, which are the device registry and the tool host.
+
+use std::sync::Arc;
+
+use actix::AsyncContext as _;
+use hearken_dialogue::TurnInput;
+use hearken_dialogue::metrics::actor_metrics;
+use hearken_ports::ToolSource;
+use hearken_proto::device::Downlink;
+use hearken_socket::SocketContext;
+
+use super::DeviceActor;
+use crate::messages::DeviceOrder;
+
+/// Most messages to be spoken that wait for the end of a turn.
+const MAX_TO_SAY: usize = 8;
+
+type Ctx = SocketContext<DeviceActor>;
+
+impl DeviceActor {
+    /// Registers the connection under its device's id; an earlier connection of the same device is
+    /// replaced.
+    pub(super) fn register(&mut self, tools: Option<Arc<dyn ToolSource>>, ctx: &mut Ctx) {
+        let device_id = self.connection.device_id.clone();
+        let (session_id, orders) = (self.session_id.clone(), ctx.address().recipient());
+        let device_registry = &self.rules.device_registry;
+        self.registration = Some(device_registry.register(device_id, session_id, orders, tools));
+    }
+
+    pub(super) fn carry_out(&mut self, order: DeviceOrder, ctx: &mut Ctx) {
+        match order {
+            DeviceOrder::Send(message) => self.pass_on(&message, ctx),
+            DeviceOrder::Say(_) if self.state.to_say.len() >= MAX_TO_SAY => {
+                actor_metrics().drops.messages.increment(1);
+                tracing::warn!("dropped a message to speak: the queue is full");
+            }
+            DeviceOrder::Say(text) => {
+                self.state.to_say.push_back(text);
+                self.say_next();
+            }
+            DeviceOrder::Leave(fault) => self.leave(fault, ctx),
+        }
+    }
+
+    /// Sends a message to the device, or drops it: a device takes no message before its hello.
+    fn pass_on(&mut self, message: &Downlink, ctx: &mut Ctx) {
+        if self.state.greeted {
+            self.send(message, ctx);
+        } else {
+            tracing::debug!("dropped a message: the device has not said hello");
+        }
+    }
+
+    /// Speaks the message that has waited longest, unless a turn is live: a message does not
+    /// interrupt a conversation.
+    pub(super) fn say_next(&mut self) {
+        if self.state.greeted
+            && self.live.is_none()
+            && let Some(text) = self.state.to_say.pop_front()
+        {
+            self.begin(TurnInput::Say(text));
+        }
+    }
+
+    /// Speaks the notice of the connection, if it has one: when the device first listens, and again
+    /// each time that a person asks. Returns true if it has one: then nothing else is to be done.
+    pub(super) fn say_notice(&mut self, asked: bool) -> bool {
+        let Some(notice) = self.connection.notice.clone() else { return false };
+        if (asked || !self.state.notice_given) && self.live.is_none() {
+            self.state.notice_given = true;
+            self.begin(TurnInput::Say(notice));
+        }
+        true
+    }
+}

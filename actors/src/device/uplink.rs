@@ -1,0 +1,205 @@
+//! Messages from a device, and the socket's reactions. Not for messages to the device.
+
+use std::time::Duration;
+
+use actix::dev::SendError;
+use bytes::Bytes;
+use hearken_audio::echo::SentPackets;
+use hearken_dialogue::TurnInput;
+use hearken_dialogue::metrics::actor_metrics;
+use hearken_ports::RecordedFrame;
+use hearken_proto::device::{
+    AudioParams, Downlink, Framing, Hello, ListenMode, ServerHello, Uplink,
+};
+use hearken_proto::fault::Fault;
+use hearken_socket::SocketContext;
+use tokio::time::Instant;
+
+use super::{DeviceActor, LANE_RESERVE};
+use crate::messages::{DeviceToolMessage, UplinkItem};
+
+/// Number of consecutive packets that may be dropped, because the queue is full, before the
+/// connection is closed.
+const MAX_DROPPED_IN_A_ROW: u32 = 64;
+
+/// Maximum number of text frames in each [`COUNTED_FOR`]. Firmware sends a few for each turn, and
+/// its tools some hundred when it connects.
+const MAX_TEXT_FRAMES: u32 = 600;
+const COUNTED_FOR: Duration = Duration::from_secs(10);
+
+type Ctx = SocketContext<DeviceActor>;
+
+impl DeviceActor {
+    pub(super) fn text(&mut self, text: String, ctx: &mut Ctx) {
+        if !self.count_text_frame() {
+            tracing::warn!(max = MAX_TEXT_FRAMES, within = ?COUNTED_FOR, "closing: the device sends too many text frames");
+            return self.leave(Fault::RateLimited, ctx);
+        }
+        let message = match Uplink::decode(&text) {
+            Ok(message) => message,
+            Err(error) => {
+                return self.state.warnings.log(|left_out| {
+                    tracing::warn!(%error, bytes = text.len(), left_out, "cannot read a text frame");
+                });
+            }
+        };
+        if let Some(sink) = &mut self.connection.sink {
+            sink.frame(RecordedFrame::UpText(text));
+        }
+        match message {
+            Uplink::Hello(hello) => self.hello(&hello, ctx),
+            Uplink::ListenStart { mode } => self.listen_start(mode, ctx),
+            Uplink::ListenStop => {
+                self.state.microphone_open = false;
+                self.order(UplinkItem::ListenStop, ctx);
+            }
+            Uplink::ListenDetect { text } => self.detect(text, ctx),
+            Uplink::Abort { reason } => {
+                tracing::debug!(reason, "abort");
+                self.abort(ctx);
+            }
+            Uplink::Goodbye => hearken_socket::close_normally(ctx),
+            Uplink::Mcp { payload } => self.pass_to_host(DeviceToolMessage::Mcp(payload)),
+            Uplink::Iot(report) => self.pass_to_host(DeviceToolMessage::Iot(report)),
+            Uplink::Unknown { kind } => self.state.warnings.log(|left_out| {
+                tracing::warn!(kind, left_out, "ignored a message of unknown type");
+            }),
+        }
+    }
+
+    /// Counts a text frame. Returns false after too many.
+    fn count_text_frame(&mut self) -> bool {
+        let (since, frames) = &mut self.state.text_frames;
+        if since.elapsed() >= COUNTED_FOR {
+            (*since, *frames) = (Instant::now(), 0);
+        }
+        *frames += 1;
+        *frames <= MAX_TEXT_FRAMES
+    }
+
+    fn hello(&mut self, hello: &Hello, ctx: &mut Ctx) {
+        if let Some(version) = hello.version {
+            self.connection.framing = Framing::from_version(version);
+        }
+        self.state.greeted = true;
+        self.state.wants_partials = hello.features.partial_stt;
+        if hello.features.plays_at_once {
+            self.turns.plays_at_once();
+        }
+        self.state.last_voice = Instant::now();
+        let speaking = &self.rules.speaking;
+        let packet_ms = u32::try_from(speaking.packet.as_millis()).unwrap_or(60);
+        let audio_params = AudioParams::opus(speaking.sample_rate_hz, packet_ms);
+        tracing::info!(framing = ?self.connection.framing, uplink = ?hello.audio_params, "hello");
+        self.send(&Downlink::Hello(ServerHello { audio_params, mcp: hello.features.mcp }), ctx);
+        self.pass_to_host(DeviceToolMessage::Hello(hello.features));
+        // Only this framing tells what was played.
+        let tells = self.connection.framing == Framing::V2;
+        if hello.features.aec && tells && self.state.sent.is_none() {
+            let sent = self.state.sent.insert(SentPackets::default()).clone();
+            self.order(UplinkItem::CancelEcho(sent), ctx);
+        }
+    }
+
+    fn pass_to_host(&self, said: DeviceToolMessage) {
+        let sent = self.links.as_ref().map(|w| w.said.try_send(said));
+        if let Some(Err(error @ SendError::Full(_))) = sent {
+            actor_metrics().drops.tools.increment(1);
+            self.state.warnings.log(|left_out| {
+                tracing::warn!(%error, left_out, "dropped a tool message of the device");
+            });
+        }
+    }
+
+    fn listen_start(&mut self, mode: ListenMode, ctx: &mut Ctx) {
+        let realtime = mode == ListenMode::Realtime;
+        let was_realtime = self.state.mode.replace(mode) == Some(ListenMode::Realtime);
+        let spoken_over = self.live.as_ref().is_some_and(|live| live.speaking);
+        self.state.microphone_open = true;
+        self.state.last_voice = Instant::now();
+        if self.say_notice(mode == ListenMode::Manual) {
+            return;
+        }
+        if mode == ListenMode::Manual {
+            self.cut(ctx);
+        }
+        // In the other modes its microphone is closed while we speak.
+        let guarded = realtime && self.rules.guards_echo;
+        if guarded && self.state.sent.is_none() {
+            let sent = self.state.sent.insert(SentPackets::default()).clone();
+            self.order(UplinkItem::GuardEcho(sent), ctx);
+        }
+        self.order(UplinkItem::ListenStart(mode), ctx);
+        if spoken_over && realtime != was_realtime {
+            self.order(UplinkItem::Speaking(realtime), ctx);
+        }
+    }
+
+    fn detect(&mut self, text: String, ctx: &mut Ctx) {
+        if self.say_notice(true) {
+            return;
+        }
+        self.cut(ctx);
+        self.order(UplinkItem::Forget, ctx);
+        let wake = text.is_empty() || self.rules.device.is_wake_word(&text);
+        let grace = self.rules.device.greeting_grace;
+        let input =
+            if wake { TurnInput::Wake { word: text, grace } } else { TurnInput::Words(text) };
+        self.begin(input);
+    }
+
+    fn abort(&mut self, ctx: &mut Ctx) {
+        let told = self.cut(ctx);
+        self.order(UplinkItem::Forget, ctx);
+        if !told {
+            self.send(&Downlink::TtsStop, ctx);
+        }
+    }
+
+    /// Sends a listening order, for which the queue keeps some slots.
+    pub(super) fn order(&mut self, item: UplinkItem, ctx: &mut Ctx) {
+        self.state.forgets += u64::from(item == UplinkItem::Forget);
+        let sent = self.links.as_ref().is_some_and(|w| w.uplink.try_send(item).is_ok());
+        if !sent {
+            tracing::warn!(
+                "closing: the device sends listening orders faster than they are processed"
+            );
+            self.leave(Fault::Busy, ctx);
+        }
+    }
+
+    pub(super) fn binary(&mut self, message: &Bytes, ctx: &mut Ctx) {
+        let packet = match self.connection.framing.decode(message) {
+            Ok(packet) => packet,
+            Err(error) => {
+                actor_metrics().uplink.malformed.increment(1);
+                tracing::debug!(%error, bytes = message.len(), "cannot read an audio frame");
+                return;
+            }
+        };
+        if let Some(sink) = &mut self.connection.sink {
+            sink.frame(RecordedFrame::UpAudio(packet.opus.clone()));
+        }
+        // In auto mode a device closes its microphone while we speak: audio that it still sends is
+        // our own speech, or was under way when we began.
+        let deaf = self.state.mode != Some(ListenMode::Realtime)
+            && self.live.as_ref().is_some_and(|l| l.speaking);
+        if deaf || self.connection.notice.is_some() {
+            actor_metrics().uplink.unwanted.increment(1);
+            return;
+        }
+        let Some(links) = &self.links else { return };
+        let room = links.uplink.capacity() > LANE_RESERVE;
+        let item = UplinkItem::Packet { opus: packet.opus, played: packet.timestamp_ms };
+        if room && links.uplink.try_send(item).is_ok() {
+            self.state.dropped_in_a_row = 0;
+            return;
+        }
+        actor_metrics().uplink.dropped.increment(1);
+        self.state.dropped_in_a_row += 1;
+        if self.state.dropped_in_a_row > MAX_DROPPED_IN_A_ROW {
+            tracing::warn!("closing: the device sends audio faster than it is processed");
+            self.leave(Fault::Busy, ctx);
+        }
+    }
+}

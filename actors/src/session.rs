@@ -1,0 +1,477 @@
+//! SessionActor: one dialogue. Runs one turn at a time, in the order in which they began, and
+//! remembers the part of each answer that was played. Not for audio or sockets.
+
+mod attempt;
+mod kept;
+mod speakers;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::fut::{ActorFutureExt as _, WrapFuture as _};
+use actix::{Actor, AsyncContext as _, Context, Handler, Recipient, SpawnHandle};
+use hearken_audio::playout::PlayedBack as HeardPart;
+use hearken_base::language::Language;
+use hearken_dialogue::memory::unheard_text;
+use hearken_dialogue::metrics::actor_metrics;
+use hearken_dialogue::people::Speaker;
+use hearken_dialogue::run_turn::{run_turn, say_phrase, say_text};
+use hearken_dialogue::tools::Toolbox;
+use hearken_dialogue::turn::{TurnEnd, TurnError, TurnRecord};
+use hearken_dialogue::turn_trace::{Activity, Stage};
+use hearken_dialogue::{Dialogue, Phrases, Turn, TurnDependencies, TurnInput, TurnSink};
+use hearken_ports::{Llm, Person, Prompt, Transcript};
+use hearken_proto::ids::TurnId;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
+
+use self::attempt::Attempt;
+use crate::messages::{
+    Interrupted, NothingRecognised, PlaybackEnded, RecognitionFailure, StartSpeaking, StartTurn,
+    ToolsListed, Transcribed, UtteranceRecognised,
+};
+
+/// Longest wait for a turn that was cut to report its end; then it is abandoned.
+const CUT_DEADLINE: Duration = Duration::from_secs(5);
+
+/// Recipients of a session's messages.
+pub struct SessionOutputs {
+    /// Recipient of transcripts: the `DeviceActor`.
+    pub transcribed: Recipient<Transcribed>,
+    /// Recipient of turns that have nothing to answer: the `DeviceActor`.
+    pub nothing_heard: Recipient<NothingRecognised>,
+    /// Recipient of utterances that may end a reply: the `DeviceActor`.
+    pub interrupted: Recipient<Interrupted>,
+    /// Recipient of turns to speak: the `TtsActor`.
+    pub speaking: Recipient<StartSpeaking>,
+}
+
+/// Settings of a session's turns.
+pub struct SessionRules {
+    /// Fixed phrases.
+    pub phrases: Phrases,
+    /// Maximum number of sentences that wait for the TtsActor.
+    pub sentence_lane: usize,
+    /// Highest price of a million tokens at which answers are attempted before a turn is over.
+    pub max_price_per_million: f64,
+}
+
+/// Dialogue with one device.
+pub struct SessionActor {
+    connection: CancellationToken,
+    llm: Arc<dyn Llm>,
+    toolbox: Arc<Toolbox>,
+    outputs: SessionOutputs,
+    rules: SessionRules,
+    dialogue: Dialogue,
+    running: Option<Running>,
+    /// Turn that begins when the running one has been committed to memory.
+    next: Option<StartTurn>,
+    /// Words that are answered together with the next ones, once the running turn has been committed to memory.
+    kept: Vec<(TurnId, String)>,
+    /// Who has said the last words that no turn has answered.
+    asked_by: Speaker,
+    /// Last turn whose words are not answered any more; neither are the words before it.
+    over: TurnId,
+    /// Prefetch of the beginning of the next prompt, while it runs.
+    prefetch: Option<SpawnHandle>,
+    /// Answer to words after which the person may go on; only while no turn is running.
+    attempt: Option<Attempt>,
+}
+
+/// Running turn; over when both its record and its playback have been reported.
+struct Running {
+    turn: Turn,
+    /// Who is answered, if their voice is known.
+    person: Option<Arc<Person>>,
+    /// Words of the transcript. An attempt may have answered the same ones, otherwise written.
+    words: Option<String>,
+    record: Option<TurnRecord>,
+    heard: Option<HeardPart>,
+}
+
+impl SessionActor {
+    /// Creates a session that has not begun.
+    pub fn new(
+        connection: CancellationToken,
+        llm: Arc<dyn Llm>,
+        toolbox: Arc<Toolbox>,
+        outputs: SessionOutputs,
+        rules: SessionRules,
+        dialogue: Dialogue,
+    ) -> Self {
+        Self {
+            connection,
+            llm,
+            toolbox,
+            outputs,
+            rules,
+            dialogue,
+            running: None,
+            next: None,
+            kept: Vec::new(),
+            asked_by: Speaker::default(),
+            over: TurnId(0),
+            prefetch: None,
+            attempt: None,
+        }
+    }
+
+    /// Has the model prefetch the beginning of the next prompt, unless a turn is running.
+    fn prefetch(&mut self, ctx: &mut Context<Self>) {
+        if self.running.is_some() {
+            return;
+        }
+        self.stop_prefetch(ctx);
+        let mut opening = self.dialogue.opening();
+        opening.tools = Arc::clone(self.toolbox.offer().tools());
+        self.prefetch = Some(ctx.spawn(self.llm.prefetch(opening).into_actor(self)));
+    }
+
+    fn stop_prefetch(&mut self, ctx: &mut Context<Self>) {
+        if let Some(prefetch) = self.prefetch.take() {
+            ctx.cancel_future(prefetch);
+        }
+    }
+
+    fn begin(&mut self, start: StartTurn, ctx: &mut Context<Self>) {
+        if !start.turn.is_live() {
+            return self.skip(start);
+        }
+        if let Some(running) = &self.running {
+            let waited = running.turn.id;
+            if let Some(waiting) = self.next.replace(start) {
+                self.skip(waiting);
+            }
+            ctx.run_later(CUT_DEADLINE, move |act, ctx| act.give_up(waited, ctx));
+            return;
+        }
+        let attempt = self.fitting_attempt(&start, ctx);
+        let StartTurn { turn, input } = start;
+        turn.trace().end(Stage::Admission);
+        turn.trace().set_activity(Activity::Thinking);
+        if is_of_its_own(&input) {
+            self.drop_held_call();
+        }
+        if let TurnInput::Words(words) = &input {
+            self.dialogue.note_language(words);
+        }
+        if let TurnInput::Words(words) | TurnInput::Wake { word: words, .. } = &input {
+            turn.trace().heard(words);
+            let text = words.clone();
+            self.outputs.transcribed.do_send(Transcribed { turn: turn.clone(), text });
+        }
+        let turn = attempt.as_ref().map_or(turn, |attempt| attempt.turn.clone());
+        let (person, words) = (self.person(&turn), words_of(&input));
+        self.running =
+            Some(Running { turn: turn.clone(), person, words, record: None, heard: None });
+        match attempt {
+            Some(attempt) => self.use_attempt(attempt, ctx),
+            None => {
+                self.run(turn, input, ctx);
+            }
+        }
+    }
+
+    /// Reports whether a reply is prepared or spoken, so that an utterance interrupts it.
+    fn replies(&self) -> bool {
+        self.running.as_ref().is_some_and(|running| running.turn.is_live())
+    }
+
+    /// Begins a turn whose utterance interrupts the reply, if the device ends the reply for it. What was understood of
+    /// the utterance after it waits for that: it may have to be answered together with this one.
+    fn interrupt(&self, turn: Turn, input: TurnInput, ctx: &mut Context<Self>) {
+        let told = Interrupted { turn: turn.clone(), input: input.clone() };
+        let asked = self.outputs.interrupted.send(told).into_actor(self);
+        ctx.wait(asked.map(|ends, act, ctx| {
+            // An error means that the device is gone.
+            if ends.unwrap_or(false) {
+                act.begin(StartTurn { turn, input }, ctx);
+            }
+        }));
+    }
+
+    /// Tells the device that an utterance has nothing to answer.
+    fn nothing_heard(&mut self, turn: &Turn, ctx: &mut Context<Self>) {
+        self.withdraw_of(turn.id, ctx);
+        self.outputs.nothing_heard.do_send(NothingRecognised { turn: turn.id });
+    }
+
+    /// Begins the work on a turn, and its speech.
+    fn run(&mut self, turn: Turn, input: TurnInput, ctx: &mut Context<Self>) -> SpawnHandle {
+        turn.trace().begin(Stage::Prompt);
+        let (sink, events) = mpsc::channel(self.rules.sentence_lane);
+        let language = match &input {
+            TurnInput::Words(words) => self.dialogue.language_of(words),
+            _ => self.dialogue.language(),
+        };
+        let person = self.person(&turn);
+        let role = self.dialogue.role(person.as_ref());
+        let voice = role.as_ref().map(|role| role.voice.as_str().into()).unwrap_or_default();
+        turn.trace().answered_as(role);
+        let speaking = StartSpeaking { turn: turn.clone(), events, language, voice };
+        self.outputs.speaking.do_send(speaking);
+        let prompt = match &input {
+            TurnInput::Words(words) | TurnInput::Resumed(words) => {
+                self.stop_prefetch(ctx);
+                self.dialogue.prompt(words, person.as_ref())
+            }
+            _ => Default::default(),
+        };
+        let work = TurnRunner {
+            phrases: self.rules.phrases.clone(),
+            language,
+            llm: Arc::clone(&self.llm),
+            toolbox: Arc::clone(&self.toolbox),
+        };
+        let span = turn.trace().log_span();
+        let work = async move {
+            let record = work.run(&turn, input, prompt, &sink).await;
+            (turn, record)
+        };
+        ctx.spawn(work.instrument(span).into_actor(self).map(|(turn, record), act, ctx| {
+            act.recorded(&turn, record, ctx);
+        }))
+    }
+
+    fn recorded(&mut self, turn: &Turn, record: TurnRecord, ctx: &mut Context<Self>) {
+        if let Some(attempt) = self.attempt.as_mut().filter(|a| a.turn.id == turn.id) {
+            attempt.record = Some(record);
+            return;
+        }
+        actor_metrics().turns.count(&record.end);
+        match &record.end {
+            TurnEnd::Failed(error) => {
+                let cause = std::error::Error::source(error).map(ToString::to_string);
+                tracing::warn!(turn = %turn.id, trace = turn.trace().log_id(), %error, cause, "turn failed");
+            }
+            end => {
+                tracing::debug!(turn = %turn.id, trace = turn.trace().log_id(), ?end, sentences = record.said.len(), "the model has finished")
+            }
+        }
+        if let Some(running) = self.running.as_mut().filter(|r| r.turn.id == turn.id) {
+            running.record = Some(record);
+            self.settle(ctx);
+        }
+    }
+
+    /// Commits the running turn to memory when both its record and its playback are known, and
+    /// begins the next turn.
+    fn settle(&mut self, ctx: &mut Context<Self>) {
+        let over = self.running.take_if(|r| r.record.is_some() && r.heard.is_some());
+        let Some(Running { turn, person, words, record: Some(mut record), heard: Some(heard) }) =
+            over
+        else {
+            return;
+        };
+        record.user = record.user.map(|said| words.unwrap_or(said));
+        turn.trace().cut_off(&unheard_text(&record.said, &heard));
+        turn.trace().record(&record);
+        let is_complete = matches!(record.end, TurnEnd::Completed);
+        if record.user.is_some() && !(is_complete && heard.has_all(record.said.len())) {
+            self.drop_held_call();
+        }
+        let continued = turn.is_continued() && turn.id > self.over;
+        if continued {
+            self.asked_by = turn.speaker();
+        }
+        self.remember(record, heard, continued, person, ctx);
+        self.go_on(ctx);
+    }
+
+    /// Begins the turn that has waited for the end of the running one, after the words that were kept meanwhile.
+    fn go_on(&mut self, ctx: &mut Context<Self>) {
+        self.settle_kept();
+        if let Some(next) = self.next.take() {
+            self.begin(next, ctx);
+        }
+    }
+
+    /// Drops the call that waits for the person's permission: they have not heard the question, or
+    /// something else was said since.
+    fn drop_held_call(&self) {
+        drop(self.toolbox.take_held());
+    }
+
+    fn give_up(&mut self, waited: TurnId, ctx: &mut Context<Self>) {
+        if self.running.take_if(|r| r.turn.id == waited).is_some() {
+            tracing::error!(turn = %waited, "turn did not end after it was cut");
+            self.drop_held_call();
+            self.go_on(ctx);
+        }
+    }
+}
+
+/// Dependencies of one turn's work.
+struct TurnRunner {
+    phrases: Phrases,
+    language: Language,
+    llm: Arc<dyn Llm>,
+    toolbox: Arc<Toolbox>,
+}
+
+impl TurnRunner {
+    async fn run(
+        &self,
+        turn: &Turn,
+        input: TurnInput,
+        prompt: Prompt,
+        sink: &TurnSink,
+    ) -> TurnRecord {
+        let apology = self.phrases.apology.in_language(self.language);
+        match input {
+            TurnInput::Words(words) | TurnInput::Resumed(words) => {
+                let means = TurnDependencies {
+                    llm: &*self.llm,
+                    tools: &self.toolbox,
+                    apology,
+                    limit: self.phrases.limit.in_language(self.language),
+                    filler: self.phrases.filler.in_language(self.language),
+                    filler_again: self.phrases.filler_again.in_language(self.language),
+                    done: self.phrases.done.in_language(self.language),
+                };
+                run_turn(turn, words, prompt, &means, sink).await
+            }
+            TurnInput::Wake { grace, .. } => {
+                let waited = tokio::time::sleep(grace);
+                tokio::select! {
+                    biased;
+                    () = turn.cancelled() => {}
+                    () = waited => {}
+                }
+                let greeting = self.phrases.greeting.in_language(self.language);
+                say_phrase(turn, greeting, None, sink).await
+            }
+            TurnInput::Say(words) => say_text(turn, &words, sink).await,
+            TurnInput::Farewell => {
+                let farewell = self.phrases.farewell.in_language(self.language);
+                say_phrase(turn, farewell, None, sink).await
+            }
+            TurnInput::Busy => {
+                let busy = self.phrases.busy.in_language(self.language);
+                let said = say_phrase(turn, busy, None, sink).await;
+                TurnRecord { end: TurnEnd::Refused, ..said }
+            }
+            TurnInput::Unrecognised => {
+                say_phrase(turn, apology, Some(TurnError::Recognition), sink).await
+            }
+        }
+    }
+}
+
+/// Reports whether an input is neither words of the person nor an answer to words that were not
+/// understood. What is said then is no question about a tool.
+fn is_of_its_own(input: &TurnInput) -> bool {
+    matches!(input, TurnInput::Wake { .. } | TurnInput::Say(_) | TurnInput::Farewell)
+}
+
+fn words_of(input: &TurnInput) -> Option<String> {
+    match input {
+        TurnInput::Words(words) => Some(words.clone()),
+        _ => None,
+    }
+}
+
+/// Returns the words of a transcript, or `None` if it has no letter and no digit: that is how
+/// recognisers transcribe noise.
+fn spoken_words(transcript: &Transcript) -> Option<String> {
+    let text = transcript.text.trim();
+    text.chars().any(char::is_alphanumeric).then(|| text.to_owned())
+}
+
+impl Actor for SessionActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        crate::lifetime::stop_with(&self.connection, ctx);
+    }
+
+    /// Cancels the connection, also after a panic: a connection without one of its actors must end.
+    fn stopped(&mut self, _: &mut Self::Context) {
+        self.connection.cancel();
+    }
+}
+
+impl Handler<UtteranceRecognised> for SessionActor {
+    type Result = ();
+
+    fn handle(
+        &mut self,
+        UtteranceRecognised { turn, outcome }: UtteranceRecognised,
+        ctx: &mut Self::Context,
+    ) {
+        let outcome = outcome.map(|transcript| self.words(&turn, &transcript));
+        // A cough says nothing of who speaks.
+        if let Ok(Some(_)) = outcome {
+            self.note_speaker(&turn, ctx);
+        }
+        if turn.is_continued() {
+            return self.keep_words(turn, outcome);
+        }
+        turn.trace().begin(Stage::Admission);
+        let interrupts = self.replies();
+        let input = match outcome {
+            Ok(Some(words)) => TurnInput::Words(words),
+            Ok(None) => {
+                let Some(words) = self.unanswered() else {
+                    return self.nothing_heard(&turn, ctx);
+                };
+                // Whoever has made this sound, these are the words of another utterance.
+                turn.note_speaker(self.asked_by.clone());
+                TurnInput::Resumed(words)
+            }
+            Err(RecognitionFailure::Busy) => TurnInput::Busy,
+            Err(RecognitionFailure::Failed(error)) => {
+                tracing::warn!(turn = %turn.id, trace = turn.trace().log_id(), %error, "recognition failed");
+                if interrupts {
+                    return self.nothing_heard(&turn, ctx);
+                }
+                TurnInput::Unrecognised
+            }
+        };
+        if interrupts {
+            return self.interrupt(turn, input, ctx);
+        }
+        self.begin(StartTurn { turn, input }, ctx);
+    }
+}
+
+impl Handler<StartTurn> for SessionActor {
+    type Result = ();
+
+    fn handle(&mut self, start: StartTurn, ctx: &mut Self::Context) {
+        self.begin(start, ctx);
+    }
+}
+
+impl Handler<PlaybackEnded> for SessionActor {
+    type Result = ();
+
+    fn handle(&mut self, ended: PlaybackEnded, ctx: &mut Self::Context) {
+        if !ended.continued {
+            self.over = self.over.max(ended.turn);
+        }
+        self.withdraw_of(ended.turn, ctx);
+        match &mut self.running {
+            Some(running) if running.turn.id == ended.turn => {
+                running.heard = Some(ended.heard);
+                self.settle(ctx);
+            }
+            // `settle` discards the words when the running turn ends.
+            Some(_) => {}
+            None if ended.continued => {}
+            None => drop(self.dialogue.take_unanswered()),
+        }
+    }
+}
+
+impl Handler<ToolsListed> for SessionActor {
+    type Result = ();
+
+    fn handle(&mut self, _: ToolsListed, ctx: &mut Self::Context) {
+        // Its model was offered other tools.
+        self.withdraw(ctx);
+        self.prefetch(ctx);
+    }
+}

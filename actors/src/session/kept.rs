@@ -1,0 +1,93 @@
+//! Words of a session that no turn has answered, because the person went on speaking: they are answered together with the
+//! next ones. Not for how memory joins them: that is `hearken_dialogue::memory`.
+
+use hearken_dialogue::memory::join;
+use hearken_dialogue::{Turn, TurnInput};
+use hearken_proto::ids::TurnId;
+
+use super::SessionActor;
+use crate::messages::{RecognitionFailure, StartTurn, Transcribed};
+
+/// Maximum number of utterances whose words wait until the running turn is committed to memory.
+const MAX_KEPT: usize = 8;
+
+impl SessionActor {
+    /// Skips a turn that is not to begin. If the person went on speaking after its words, they are
+    /// kept: the next turn answers them.
+    pub(super) fn skip(&mut self, StartTurn { turn, input }: StartTurn) {
+        if !turn.is_continued() {
+            return;
+        }
+        match input {
+            TurnInput::Words(words) => self.keep_recognised(turn, words),
+            TurnInput::Resumed(words) => {
+                self.asked_by = turn.speaker();
+                self.keep(turn.id, words);
+            }
+            _ => {}
+        }
+    }
+
+    /// Keeps what was recognised of a turn after which the person went on speaking.
+    pub(super) fn keep_words(
+        &mut self,
+        turn: Turn,
+        outcome: Result<Option<String>, RecognitionFailure>,
+    ) {
+        match outcome {
+            Ok(Some(text)) => self.keep_recognised(turn, text),
+            Ok(None) | Err(RecognitionFailure::Busy) => {}
+            Err(RecognitionFailure::Failed(error)) => {
+                tracing::warn!(turn = %turn.id, trace = turn.trace().log_id(), %error, "recognition failed");
+            }
+        }
+    }
+
+    /// Keeps words that the device was not told yet, and tells it.
+    fn keep_recognised(&mut self, turn: Turn, text: String) {
+        if self.keep(turn.id, text.clone()) {
+            self.asked_by = turn.speaker();
+            self.outputs.transcribed.do_send(Transcribed { turn, text });
+        }
+    }
+
+    /// Keeps words for the turn that answers them together with its own, unless that turn was cut meanwhile. They stand
+    /// in memory behind the running turn. Returns false if they are not kept.
+    fn keep(&mut self, turn: TurnId, words: String) -> bool {
+        if turn <= self.over {
+            return false;
+        }
+        if self.running.is_none() {
+            self.dialogue.keep_words(&words);
+            return true;
+        }
+        if self.kept.len() == MAX_KEPT {
+            self.kept.remove(0);
+        }
+        self.kept.push((turn, words));
+        true
+    }
+
+    /// Puts the words that were kept while a turn was running into memory, behind it.
+    pub(super) fn settle_kept(&mut self) {
+        for (turn, words) in std::mem::take(&mut self.kept) {
+            self.keep(turn, words);
+        }
+    }
+
+    /// Takes the words that were recognised and never answered, unless a running or waiting turn is
+    /// about to answer them.
+    pub(super) fn unanswered(&mut self) -> Option<String> {
+        if self.next.is_some() {
+            return None;
+        }
+        if self.running.is_none() {
+            return self.dialogue.take_unanswered();
+        }
+        let kept = std::mem::take(&mut self.kept).into_iter().filter(|(turn, _)| *turn > self.over);
+        kept.map(|(_, words)| words).reduce(|mut all, words| {
+            join(&mut all, &words);
+            all
+        })
+    }
+}

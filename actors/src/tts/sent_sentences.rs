@@ -1,0 +1,87 @@
+//! Sentences that were sent to the socket and may not have been heard: after an interruption they are sent again. Not for
+//! deciding from where on.
+
+use std::collections::VecDeque;
+
+use crate::messages::PlaybackStep;
+
+/// Steps of the newest sentences.
+#[derive(Default)]
+pub(super) struct SentSentences {
+    /// Number of the first one that is kept.
+    first: usize,
+    sentences: VecDeque<Vec<PlaybackStep>>,
+}
+
+impl SentSentences {
+    /// Keeps a step that is sent, if it is part of a sentence.
+    pub(super) fn keep(&mut self, step: &PlaybackStep) {
+        match step {
+            PlaybackStep::SentenceStart(_) => self.sentences.push_back(vec![step.clone()]),
+            PlaybackStep::Packet(_)
+            | PlaybackStep::SentenceEnd(_)
+            | PlaybackStep::SentenceBroken(_) => {
+                if let Some(sentence) = self.sentences.back_mut() {
+                    sentence.push(step.clone());
+                }
+            }
+            PlaybackStep::Emotion(_)
+            | PlaybackStep::Start
+            | PlaybackStep::GivenUp
+            | PlaybackStep::Resumed { .. }
+            | PlaybackStep::Stop => {}
+        }
+    }
+
+    /// Forgets all but the newest of so many sentences that were heard.
+    pub(super) fn forget(&mut self, heard: usize) {
+        while self.first < heard && self.sentences.len() > 1 {
+            self.sentences.pop_front();
+            self.first += 1;
+        }
+    }
+
+    /// Takes the steps of all sentences after the first `from`, and returns with them how many are not repeated.
+    pub(super) fn take_from(&mut self, from: usize) -> (usize, Vec<PlaybackStep>) {
+        let from = from.clamp(self.first, self.first + self.sentences.len());
+        let again = self.sentences.drain(from - self.first..).flatten().collect();
+        (from, again)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    fn sentence(name: &str) -> [PlaybackStep; 3] {
+        let packet = PlaybackStep::Packet(Bytes::copy_from_slice(name.as_bytes()));
+        [PlaybackStep::SentenceStart(name.into()), packet, PlaybackStep::SentenceEnd(name.into())]
+    }
+
+    #[test]
+    fn what_was_not_heard_comes_again_in_order() {
+        let mut sent = SentSentences::default();
+        let steps: Vec<PlaybackStep> = ["a", "b", "c"].iter().flat_map(|s| sentence(s)).collect();
+        sent.keep(&PlaybackStep::Start);
+        steps.iter().for_each(|step| sent.keep(step));
+        sent.forget(1);
+        assert_eq!(sent.take_from(1), (1, steps[3..].to_vec()));
+        // They are kept again when they are sent again.
+        assert_eq!(sent.take_from(1), (1, Vec::new()));
+        steps[3..].iter().for_each(|step| sent.keep(step));
+        assert_eq!(sent.take_from(2), (2, steps[6..].to_vec()));
+    }
+
+    #[test]
+    fn what_is_forgotten_is_not_repeated_and_the_newest_is_not_forgotten() {
+        let mut sent = SentSentences::default();
+        let steps: Vec<PlaybackStep> = ["a", "b"].iter().flat_map(|s| sentence(s)).collect();
+        steps.iter().for_each(|step| sent.keep(step));
+        sent.forget(9);
+        assert_eq!(sent.take_from(0), (1, steps[3..].to_vec()));
+        assert_eq!(sent.take_from(9), (1, Vec::new()));
+        assert_eq!(SentSentences::default().take_from(3), (0, Vec::new()));
+    }
+}

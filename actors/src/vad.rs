@@ -1,0 +1,468 @@
+//! VadActor: Opus packets in, utterances out. Decodes, detects voice activity, finds where speech
+//! starts and ends (endpointing), and creates the turn of each utterance. Asks the turn detector
+//! about each long silence. Not for recognising words.
+
+use std::time::Duration;
+
+use actix::fut::{ActorFutureExt as _, WrapFuture as _};
+use actix::{Actor, AsyncContext as _, Context, Recipient, SpawnHandle, StreamHandler};
+use hearken_audio::endpointer::Endpoint;
+use hearken_audio::recent_speech::RecentSpeech;
+use hearken_audio::utterance_detector::{PacketError, UtteranceDetector};
+use hearken_audio::voice_detector::SAMPLE_RATE_HZ;
+use hearken_audio::{HearingSettings, pcm};
+use hearken_dialogue::Turn;
+use hearken_dialogue::metrics::actor_metrics;
+use hearken_dialogue::turn_factory::TurnFactory;
+use hearken_dialogue::turn_trace::{Activity, Stage};
+use hearken_ports::turn_detector::LONGEST_SPEECH;
+use hearken_proto::device::ListenMode;
+use hearken_proto::ids::TurnId;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_stream::wrappers::ReceiverStream;
+
+use crate::messages::{OpenUtterance, SpeechEnded, SpeechStarted, UplinkItem};
+use crate::turn_detection::TurnDetection;
+use crate::utterance_channel::{self, AudioSender};
+
+/// Recipients of the actor's messages.
+pub struct VadOutputs {
+    /// Recipient of starts of speech: the `DeviceActor`.
+    pub started: Recipient<SpeechStarted>,
+    /// Recipient of ends of speech: the `DeviceActor`.
+    pub ended: Recipient<SpeechEnded>,
+    /// Recipient of utterances: the `AsrActor`.
+    pub utterances: Recipient<OpenUtterance>,
+}
+
+/// What decides about utterances.
+pub struct UtteranceRules {
+    /// Maximum number of audio pieces of an utterance that wait for the recogniser.
+    pub lane: usize,
+    /// When an utterance begins, and how long it may be.
+    pub hearing: HearingSettings,
+    /// What chooses the silence that ends one.
+    pub turn_detection: TurnDetection,
+    /// Length of silence after which an answer is attempted; without it, none is.
+    pub attempt_after: Option<Duration>,
+}
+
+/// Where a client sends nothing in silence, longer without a packet is silence, not a packet that is late.
+const LATEST_PACKET: Duration = Duration::from_millis(150);
+
+/// A person who goes on this soon after an utterance has ended had not finished.
+const WENT_ON: Duration = Duration::from_secs(2);
+
+/// Voice activity detection for one device.
+pub struct VadActor {
+    lane: Option<mpsc::Receiver<UplinkItem>>,
+    outputs: VadOutputs,
+    turns: TurnFactory,
+    utterance_lane: usize,
+    settings: HearingSettings,
+    turn_detection: TurnDetection,
+    /// Last utterance, for turn detection, until something is spoken or [`WENT_ON`] has passed.
+    ended: Option<EndedUtterance>,
+    detector: UtteranceDetector,
+    mode: Option<ListenMode>,
+    open: Option<Utterance>,
+    /// Timer of an utterance whose packets stop coming.
+    timeout: Option<SpawnHandle>,
+    /// True if the client sends nothing in silence: the packets of its last utterance stopped coming.
+    silent_client: bool,
+    /// Number of `Forget` orders carried out.
+    forgets: u64,
+}
+
+/// An utterance after which the person may go on.
+struct EndedUtterance {
+    at: Instant,
+    /// Silence that ended it.
+    silence: Duration,
+    /// For the turn detector, if they go on.
+    recent: Option<RecentSpeech>,
+}
+
+/// An utterance that is being spoken.
+struct Utterance {
+    turn: Turn,
+    audio: AudioSender,
+    last_packet: Instant,
+    /// Time until which the person has spoken.
+    voiced_until: Instant,
+    /// Time until which silence was counted in which nothing came.
+    silent_until: Instant,
+    sent: Duration,
+    dropped: u32,
+    /// For the turn detector.
+    recent: Option<RecentSpeech>,
+    /// Number of times that the person went on after a silence that was looked at.
+    resumed: u32,
+    /// Silence that ends it, as it was last chosen.
+    window: Duration,
+    /// The same while the words that are known are not unfinished.
+    judged: Duration,
+}
+
+impl VadActor {
+    /// Creates an actor that takes its packets from `lane`.
+    pub fn new(
+        lane: mpsc::Receiver<UplinkItem>,
+        outputs: VadOutputs,
+        turns: TurnFactory,
+        rules: UtteranceRules,
+    ) -> Self {
+        let UtteranceRules { lane: utterance_lane, hearing: settings, .. } = rules;
+        let mut detector = UtteranceDetector::new(settings.clone());
+        if let Some(attempt_after) = rules.attempt_after {
+            detector.set_attempt_after(attempt_after);
+        }
+        Self {
+            lane: Some(lane),
+            outputs,
+            turns,
+            utterance_lane,
+            detector,
+            settings,
+            turn_detection: rules.turn_detection,
+            ended: None,
+            mode: None,
+            open: None,
+            timeout: None,
+            silent_client: false,
+            forgets: 0,
+        }
+    }
+
+    fn packet(&mut self, opus: &[u8], played: u32, ctx: &mut Context<Self>) {
+        let Some(mode) = self.mode else { return actor_metrics().uplink.unwanted.increment(1) };
+        if !self.decode(opus, played) {
+            return;
+        }
+        if self.open.as_ref().is_some_and(|u| !u.turn.is_live()) {
+            self.open = None;
+            self.detector.forget();
+        }
+        let longest = self.settings.max_utterance + self.settings.pre_roll;
+        if mode == ListenMode::Manual {
+            if let Some(utterance) = &mut self.open {
+                utterance.send(self.detector.unclassified(), longest);
+                utterance.voiced_until = utterance.last_packet;
+            }
+            return self.detector.forget();
+        }
+        self.choose_window();
+        while let Some(judged) = self.detector.classify() {
+            if let Some(Endpoint::Started { ago }) = judged.endpoint {
+                let before = self.went_on(ago);
+                self.open_utterance(before);
+                self.schedule_timeout(ctx);
+            }
+            if let Some(Endpoint::Resumed { after }) = judged.endpoint {
+                self.resumed(after);
+            }
+            if let Some(utterance) = &mut self.open {
+                utterance.send(self.detector.sound(&judged), longest);
+                if let Some(silence) = self.detector.silence() {
+                    utterance.voiced_until = utterance.last_packet - silence;
+                }
+            }
+            match judged.endpoint {
+                Some(Endpoint::Paused { look, attempt }) => self.paused(look, attempt, ctx),
+                Some(Endpoint::Ended) => {
+                    self.silent_client = false;
+                    self.end(ctx);
+                }
+                Some(Endpoint::Started { .. } | Endpoint::Resumed { .. }) | None => {}
+            }
+        }
+    }
+
+    /// Tells the recogniser that the person pauses, or looks at the silence that lasts.
+    fn paused(&mut self, look: Option<usize>, attempt: bool, ctx: &mut Context<Self>) {
+        if let Some(utterance) = self.open.as_ref().filter(|_| attempt) {
+            utterance.audio.pause();
+        }
+        if let Some(look) = look {
+            self.look(look, ctx);
+        }
+    }
+
+    /// Asks the turn detector about the silence that lasts.
+    fn look(&mut self, look: usize, ctx: &mut Context<Self>) {
+        let Some(Utterance { turn, resumed, recent: Some(recent), .. }) = &self.open else {
+            return;
+        };
+        let Some(detector) = self.turn_detection.detector() else {
+            return actor_metrics().turn_taking.judgements.skipped.increment(1);
+        };
+        let (speech, turn, resumed) = (recent.to_vec(), turn.id, *resumed);
+        let judgement = async move { detector.judge(speech).await };
+        ctx.spawn(judgement.into_actor(self).map(move |probability, act, ctx| match probability {
+            Some(probability) => act.judged((turn, resumed, look), probability, ctx),
+            None => actor_metrics().turn_taking.judgements.skipped.increment(1),
+        }));
+    }
+
+    /// Chooses how long the silence must last of which the detector has judged, unless it is over.
+    fn judged(
+        &mut self,
+        (turn, resumed, look): (TurnId, u32, usize),
+        probability: f32,
+        ctx: &mut Context<Self>,
+    ) {
+        let same = |u: &&Utterance| u.turn.id == turn && u.resumed == resumed;
+        let Some(silence) = self.open.as_ref().filter(same).and(self.detector.silence()) else {
+            return actor_metrics().turn_taking.judgements.late.increment(1);
+        };
+        let window = self.turn_detection.window(probability);
+        actor_metrics().turn_taking.judgements.judged.increment(1);
+        tracing::debug!(%turn, look, probability, ?window, ?silence, "judged a silence");
+        if let Some(utterance) = &mut self.open {
+            utterance.judged = window;
+        }
+        self.choose_window();
+        if silence >= self.detector.window() {
+            self.detector.end();
+            return self.end(ctx);
+        }
+        self.schedule_timeout(ctx);
+    }
+
+    /// Chooses how long the silence must last: as was judged, and longer while the words that are known are unfinished.
+    fn choose_window(&mut self) {
+        let Some(utterance) = &mut self.open else { return };
+        let longer = self.turn_detection.unfinished_window();
+        let unfinished = utterance.audio.is_unfinished();
+        utterance.window = if unfinished { utterance.judged.max(longer) } else { utterance.judged };
+        self.detector.choose_window(utterance.window);
+    }
+
+    /// Ends a pause inside a turn, and learns from it.
+    fn resumed(&mut self, pause: Duration) {
+        if let Some(utterance) = &mut self.open {
+            utterance.audio.resume();
+            utterance.resumed += 1;
+            (utterance.window, utterance.judged) = (self.settings.silence, self.settings.silence);
+        }
+        self.turn_detection.resumed(pause);
+    }
+
+    /// Learns from a pause that was taken for the end of a turn, and returns what was said before it. Speech has
+    /// started this long ago.
+    fn went_on(&mut self, ago: Duration) -> Option<RecentSpeech> {
+        let ended = self.ended.take()?;
+        let gap = ended.at.elapsed().saturating_sub(ago);
+        if gap >= WENT_ON {
+            return None;
+        }
+        self.turn_detection.resumed(ended.silence + gap);
+        ended.recent
+    }
+
+    /// Decodes a packet and appends its samples. A packet that does not decode is counted and
+    /// skipped, with false as the result.
+    fn decode(&mut self, opus: &[u8], played: u32) -> bool {
+        let count = &actor_metrics().uplink;
+        match self.detector.decode(opus, played) {
+            Ok(()) if opus.is_empty() => count.empty.increment(1),
+            Ok(()) => count.heard.increment(1),
+            Err(error) => {
+                let oversized = error == PacketError::Oversized;
+                if oversized { &count.oversized } else { &count.garbage }.increment(1);
+                tracing::debug!(%error, bytes = opus.len(), "cannot decode an uplink packet");
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Opens an utterance; `before` is what the person said before it in the same turn.
+    fn open_utterance(&mut self, before: Option<RecentSpeech>) {
+        let turn = self.turns.next();
+        let (audio, receiver) = utterance_channel::channel(self.utterance_lane);
+        turn.trace().begin(Stage::Speech);
+        let forgets = self.forgets;
+        self.outputs.started.do_send(SpeechStarted { turn: turn.clone(), forgets });
+        self.outputs.utterances.do_send(OpenUtterance { turn: turn.clone(), audio: receiver });
+        self.open = Some(Utterance {
+            turn,
+            audio,
+            last_packet: Instant::now(),
+            voiced_until: Instant::now(),
+            silent_until: Instant::now(),
+            sent: Duration::ZERO,
+            dropped: 0,
+            recent: self
+                .turn_detection
+                .has_detector()
+                .then(|| before.unwrap_or_else(|| RecentSpeech::new(LONGEST_SPEECH))),
+            resumed: 0,
+            window: self.settings.silence,
+            judged: self.settings.silence,
+        });
+    }
+
+    fn end(&mut self, ctx: &mut Context<Self>) {
+        let Some(utterance) = self.open.take() else { return };
+        if utterance.dropped > 0 {
+            tracing::warn!(turn = %utterance.turn.id, trace = utterance.turn.trace().log_id(), pieces = utterance.dropped, "utterance has gaps: the recogniser is too slow");
+        }
+        // An utterance that ends after its longest time may end while the person speaks.
+        let trace = utterance.turn.trace();
+        let silence = Instant::now().saturating_duration_since(utterance.voiced_until);
+        trace.end_ago(Stage::Speech, silence);
+        trace.spent(Stage::Silence, silence);
+        trace.set_activity(Activity::Thinking);
+        self.outputs.ended.do_send(SpeechEnded { turn: utterance.turn.id });
+        if self.turn_detection.has_detector() {
+            let Utterance { window: silence, recent, .. } = utterance;
+            self.ended = Some(EndedUtterance { at: Instant::now(), silence, recent });
+            ctx.run_later(WENT_ON, |act, _| {
+                act.ended.take_if(|ended| ended.at.elapsed() >= WENT_ON);
+            });
+        }
+    }
+
+    /// Discards the audio received so far; an open utterance is abandoned.
+    fn forget(&mut self) {
+        if let Some(utterance) = self.open.take() {
+            utterance.turn.cut();
+        }
+        self.detector.forget();
+        self.ended = None;
+    }
+
+    fn listen(&mut self, mode: ListenMode, ctx: &mut Context<Self>) {
+        self.mode = Some(mode);
+        if mode == ListenMode::Manual {
+            self.forget();
+            self.open_utterance(None);
+        } else if self.open.is_none() {
+            self.detector.forget();
+        } else {
+            // A button has opened the utterance; from here on silence ends it.
+            self.schedule_timeout(ctx);
+        }
+    }
+
+    /// Ends an utterance whose packets stop coming: some clients send nothing while silent. Of those, what would be
+    /// done in a silence that they sent is done in time too. The timer fires when something can be due at the
+    /// earliest, and runs only while an utterance is open.
+    fn schedule_timeout(&mut self, ctx: &mut Context<Self>) {
+        if let Some(timeout) = self.timeout.take() {
+            ctx.cancel_future(timeout);
+        }
+        self.choose_window();
+        let Some(utterance) = &self.open else { return };
+        let gap = utterance.last_packet.elapsed();
+        // Nothing is counted before the detector itself has heard the voice.
+        let counted = self.detector.silence().filter(|_| self.silent_client);
+        let (wait, passed) = match counted {
+            Some(silence) => {
+                let wait = self.detector.next_event().saturating_sub(silence);
+                (wait, utterance.silent_until.elapsed())
+            }
+            None => (self.detector.window(), gap),
+        };
+        let left = wait.saturating_sub(passed);
+        if !left.is_zero() {
+            self.timeout = Some(ctx.run_later(left, Self::timed_out));
+        } else if counted.is_none() {
+            self.silent_client = true;
+            self.detector.end();
+            self.end(ctx);
+        } else if gap < LATEST_PACKET {
+            self.timeout = Some(ctx.run_later(LATEST_PACKET - gap, Self::timed_out));
+        } else {
+            self.pass_silence(passed, ctx);
+        }
+    }
+
+    fn timed_out(&mut self, ctx: &mut Context<Self>) {
+        self.timeout = None;
+        if self.mode != Some(ListenMode::Manual) {
+            self.schedule_timeout(ctx);
+        }
+    }
+
+    /// Counts this time, in which nothing came, as silence.
+    fn pass_silence(&mut self, length: Duration, ctx: &mut Context<Self>) {
+        if let Some(utterance) = &mut self.open {
+            utterance.silent_until = Instant::now();
+            if let Some(recent) = &mut utterance.recent {
+                recent.push(&vec![0; pcm::samples_in(length, SAMPLE_RATE_HZ)]);
+            }
+        }
+        match self.detector.pass_silence(length) {
+            Some(Endpoint::Paused { look, attempt }) => self.paused(look, attempt, ctx),
+            Some(Endpoint::Ended) => return self.end(ctx),
+            Some(Endpoint::Started { .. } | Endpoint::Resumed { .. }) | None => {}
+        }
+        self.schedule_timeout(ctx);
+    }
+}
+
+impl Utterance {
+    /// Sends more samples of the utterance, up to `longest` in all.
+    fn send(&mut self, sound: &[i16], longest: Duration) {
+        (self.last_packet, self.silent_until) = (Instant::now(), Instant::now());
+        self.sent += pcm::duration(sound.len(), SAMPLE_RATE_HZ);
+        if let Some(recent) = &mut self.recent {
+            recent.push(sound);
+        }
+        if self.sent > longest {
+            return;
+        }
+        self.turn.trace().heard_sound(sound);
+        if !self.audio.send(sound) {
+            self.dropped += 1;
+            actor_metrics().drops.utterance.increment(1);
+        }
+    }
+}
+
+impl Actor for VadActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        crate::lifetime::stop_with(self.turns.connection(), ctx);
+        if let Some(lane) = self.lane.take() {
+            ctx.add_stream(ReceiverStream::new(lane));
+        }
+    }
+
+    /// Cancels the connection, also after a panic: a connection without one of its actors must end.
+    fn stopped(&mut self, _: &mut Self::Context) {
+        self.turns.connection().cancel();
+    }
+}
+
+impl StreamHandler<UplinkItem> for VadActor {
+    fn handle(&mut self, item: UplinkItem, ctx: &mut Self::Context) {
+        match item {
+            UplinkItem::Packet { opus, played } => self.packet(&opus, played, ctx),
+            UplinkItem::CancelEcho(sent) => self.detector.cancel_echo(sent),
+            UplinkItem::GuardEcho(sent) => self.detector.guard_echo(sent),
+            UplinkItem::ListenStart(mode) => self.listen(mode, ctx),
+            UplinkItem::ListenStop => {
+                self.end(ctx);
+                self.ended = None;
+                self.detector.close();
+                self.mode = None;
+            }
+            UplinkItem::Forget => {
+                self.forgets += 1;
+                self.forget();
+            }
+            UplinkItem::Speaking(speaking) => {
+                self.ended = None;
+                self.detector.set_speaking(speaking);
+            }
+        }
+    }
+
+    /// Does nothing: the `DeviceActor` is gone, and its token stops this actor.
+    fn finished(&mut self, _: &mut Self::Context) {}
+}

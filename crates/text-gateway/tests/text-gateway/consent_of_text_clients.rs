@@ -1,0 +1,84 @@
+//! Text clients that are asked before a call, as devices are in `consent`: in their own session and
+//! on their own connection. In virtual time.
+
+#![allow(clippy::unwrap_used, reason = "a test that fails here should say where")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hearken_dialogue::testkit::answering::{Called, sources};
+use hearken_dialogue::testkit::{LlmAct, Script, ScriptedLlm};
+use hearken_text_gateway::GatewayService;
+use serde_json::json;
+
+use crate::text_clients::{Client, MemoryStore, service};
+
+/// A server with tools that lead astray, its script, and what was called.
+fn server() -> (GatewayService, Arc<Script>, Called) {
+    let (script, called) = (Arc::<Script>::default(), Called::default());
+    let llm = Arc::new(ScriptedLlm(Arc::clone(&script)));
+    let tools = sources(&called);
+    let tools = Arc::new(move |_: &_, _: &_| tools.clone());
+    let service = GatewayService { tools, ..service(llm, Arc::new(MemoryStore::default())) };
+    (service, script, called)
+}
+
+/// A client that is asked about the camera.
+async fn asked() -> (Client, GatewayService, Called) {
+    let (service, script, called) = server();
+    let mut client = Client::enter(service.clone(), script, true).await;
+    for name in ["read_news", "self_camera_take_photo"] {
+        client.script.thinks(LlmAct::Call("", vec![(name, r#"{"question":"who"}"#)]));
+    }
+    assert_eq!(ask(&mut client, "What is the news?").await, "May I use the camera?");
+    assert_eq!(photos(&called), 0);
+    (client, service, called)
+}
+
+async fn ask(client: &mut Client, text: &str) -> String {
+    client.say(text);
+    client.until("llm_response").await["content"].as_str().unwrap().to_owned()
+}
+
+fn photos(called: &Called) -> usize {
+    let called = called.lock().unwrap();
+    called.iter().filter(|call| *call == r#"self.camera.take_photo {"question":"who"}"#).count()
+}
+
+#[actix::test]
+async fn a_text_client_that_agrees_gets_the_call_once() {
+    let (mut client, _, called) = asked().await;
+    assert_eq!(ask(&mut client, "Yes").await, "Good day.");
+    assert_eq!(photos(&called), 1);
+    for _ in 0..10 {
+        assert_eq!(ask(&mut client, "Yes").await, "Good day.");
+    }
+    assert_eq!(photos(&called), 1);
+}
+
+#[actix::test]
+async fn a_text_client_that_does_not_agree_or_too_late_gets_none() {
+    for (words, wait) in [("No", 0), ("What time is it?", 0), ("Yes", 61)] {
+        let (mut client, _, called) = asked().await;
+        tokio::time::sleep(Duration::from_secs(wait)).await;
+        for words in [words, "Yes"] {
+            assert_eq!(ask(&mut client, words).await, "Good day.");
+        }
+        assert_eq!(photos(&called), 0, "{words}");
+    }
+}
+
+#[actix::test]
+async fn a_held_call_belongs_to_one_connection_and_one_session() {
+    let (mut client, service, called) = asked().await;
+    let mut other = Client::enter(service, Arc::clone(&client.script), true).await;
+    let yes = json!({"type": "text_input", "text": "Yes", "session_id": client.session});
+    other.send(&yes);
+    other.until("llm_response").await;
+    assert_eq!(ask(&mut other, "Yes").await, "Good day.");
+    assert_eq!(photos(&called), 0, "another connection cannot agree");
+    client.send(&json!({"type": "end_session"}));
+    client.until("status/idle").await;
+    assert_eq!(ask(&mut client, "Yes").await, "Good day.");
+    assert_eq!(photos(&called), 0, "it ends with its session");
+}

@@ -1,0 +1,494 @@
+//! Text clients in virtual time: deadlines, time-outs of tools, sessions that expire, peers that
+//! fall silent. Not for the messages row by row, which need no clock.
+
+#![allow(clippy::unwrap_used, reason = "a test that fails here should say where")]
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use actix_http::ws::Message;
+use async_trait::async_trait;
+use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
+use hearken_base::slots::Slots;
+use hearken_dialogue::testkit::{LlmAct, Script, ScriptedLlm};
+use hearken_dialogue::turn_trace::TurnJournal;
+use hearken_ports::{
+    BoxError, KeptSession, Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind, SessionLock,
+    SessionLocks, SessionStore, StoreOutcome, Tool, ToolCall, ToolError, ToolOutput, ToolSource,
+};
+use hearken_proto::ids::SessionId;
+use hearken_socket::testkit::{MemorySocket, Received};
+use hearken_text_gateway::text_client::TextClientActor;
+use hearken_text_gateway::{GatewayService, GatewaySettings, Sessions};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::{freeze, ms};
+
+/// Longest wait for anything, in virtual time.
+const PATIENCE: Duration = Duration::from_secs(400);
+
+/// Keeps sessions in memory, by the real clock.
+#[derive(Default)]
+pub(crate) struct MemoryStore(Mutex<HashMap<SessionId, KeptSession>>);
+
+/// Keeps a session as a store promises it.
+pub(crate) fn keep_in(
+    rows: &mut HashMap<SessionId, KeptSession>,
+    session: &KeptSession,
+    known: Option<SystemTime>,
+) -> StoreOutcome {
+    match (rows.get(&session.id).map(|row| row.last_used), known) {
+        (None, Some(_)) => return StoreOutcome::Closed,
+        (stored, known) if stored != known => return StoreOutcome::Overtaken,
+        _ => {}
+    }
+    rows.insert(session.id.clone(), session.clone());
+    StoreOutcome::Kept
+}
+
+/// Keeps nothing: its sessions live by the virtual clock alone.
+struct NoStore;
+
+#[async_trait]
+impl SessionStore for NoStore {
+    async fn load(&self, _: &SessionId) -> Result<Option<KeptSession>, BoxError> {
+        Ok(None)
+    }
+
+    async fn keep(&self, _: &KeptSession, _: Option<SystemTime>) -> Result<StoreOutcome, BoxError> {
+        Ok(StoreOutcome::Kept)
+    }
+
+    async fn touch(&self, _: &SessionId, _: SystemTime) -> Result<bool, BoxError> {
+        Ok(true)
+    }
+
+    async fn forget(&self, _: &SessionId) -> Result<(), BoxError> {
+        Ok(())
+    }
+
+    async fn forget_unused(&self, _: SystemTime) -> Result<u64, BoxError> {
+        Ok(0)
+    }
+}
+
+#[async_trait]
+impl SessionStore for MemoryStore {
+    async fn load(&self, id: &SessionId) -> Result<Option<KeptSession>, BoxError> {
+        Ok(self.0.lock().unwrap().get(id).cloned())
+    }
+
+    async fn keep(
+        &self,
+        session: &KeptSession,
+        known: Option<SystemTime>,
+    ) -> Result<StoreOutcome, BoxError> {
+        Ok(keep_in(&mut self.0.lock().unwrap(), session, known))
+    }
+
+    async fn touch(&self, id: &SessionId, last_used: SystemTime) -> Result<bool, BoxError> {
+        let mut all = self.0.lock().unwrap();
+        Ok(all.get_mut(id).map(|kept| kept.last_used = last_used).is_some())
+    }
+
+    async fn forget(&self, id: &SessionId) -> Result<(), BoxError> {
+        self.0.lock().unwrap().remove(id);
+        Ok(())
+    }
+
+    async fn forget_unused(&self, since: SystemTime) -> Result<u64, BoxError> {
+        let mut all = self.0.lock().unwrap();
+        let before = all.len();
+        all.retain(|_, session| session.last_used >= since);
+        Ok((before - all.len()) as u64)
+    }
+}
+
+/// A server's tool that never answers.
+struct Hanging;
+
+impl ToolSource for Hanging {
+    fn name(&self) -> &str {
+        "hanging"
+    }
+
+    fn tools(&self) -> Arc<[Tool]> {
+        let parameters = json!({"type": "object"});
+        let (name, description) = ("hang".into(), "Hangs.".into());
+        [Tool { name, description, parameters, finishes: false, destructive: false }].into()
+    }
+
+    fn call(&self, _: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+/// A server's tool that takes 5 s, and is to finish whatever becomes of its turn.
+struct Lasting(Arc<AtomicBool>);
+
+impl ToolSource for Lasting {
+    fn name(&self) -> &str {
+        "lasting"
+    }
+
+    fn tools(&self) -> Arc<[Tool]> {
+        let parameters = json!({"type": "object"});
+        let (name, description) = ("last".into(), "Lasts.".into());
+        [Tool { name, description, parameters, finishes: true, destructive: false }].into()
+    }
+
+    fn call(&self, _: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
+        let done = Arc::clone(&self.0);
+        Box::pin(async move {
+            tokio::time::sleep(ms(5_000)).await;
+            done.store(true, Ordering::Relaxed);
+            Ok(ToolOutput::default())
+        })
+    }
+}
+
+/// A model that breaks.
+struct Broken;
+
+impl Llm for Broken {
+    fn reply(&self, _: Prompt) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
+        panic!("a mistake of ours");
+    }
+}
+
+/// One text client.
+pub(crate) struct Client {
+    service: GatewayService,
+    pub(crate) script: Arc<Script>,
+    socket: MemorySocket,
+    pub(crate) session: String,
+}
+
+pub(crate) fn service(llm: Arc<dyn Llm>, store: Arc<dyn SessionStore>) -> GatewayService {
+    let settings = GatewaySettings::default();
+    GatewayService {
+        llm,
+        sessions: Arc::new(Sessions::new(store, settings.session_idle, settings.max_messages)),
+        tools: Arc::new(|_, _| vec![Arc::new(Hanging)]),
+        describer: None,
+        now: Arc::new(|| "noon".into()),
+        settings: settings.into(),
+        roles: Arc::new(|_| None),
+        turn_journal: TurnJournal::default(),
+    }
+}
+
+impl Client {
+    async fn connect() -> Self {
+        let script = Arc::<Script>::default();
+        let service = service(Arc::new(ScriptedLlm(Arc::clone(&script))), Arc::new(NoStore));
+        Self::enter(service, script, true).await
+    }
+
+    pub(crate) async fn enter(
+        service: GatewayService,
+        script: Arc<Script>,
+        answers_pings: bool,
+    ) -> Self {
+        freeze();
+        let slot = Slots::new(1, 1).take(None).unwrap();
+        let actor = TextClientActor::new(service.clone(), Some(slot), CancellationToken::new());
+        let socket = MemorySocket::open(actor, answers_pings);
+        let mut client = Self { service, script, socket, session: String::new() };
+        let connected = client.until("status/connected").await;
+        client.session = connected["data"]["session_id"].as_str().unwrap().to_owned();
+        client
+    }
+
+    pub(crate) fn send(&self, message: &Value) {
+        self.socket.send(Message::Text(message.to_string().into()));
+    }
+
+    pub(crate) fn say(&self, text: &str) {
+        self.send(&json!({"type": "text_input", "text": text}));
+    }
+
+    async fn next(&mut self) -> (Duration, Received) {
+        let down = self.socket.next_by(Instant::now() + PATIENCE).await.expect("something comes");
+        (down.at, down.what)
+    }
+
+    pub(crate) async fn until(&mut self, name: &str) -> Value {
+        loop {
+            match self.next().await.1 {
+                what if what.name() != name => {}
+                Received::Text(value) => return value,
+                other => panic!("{name} is {other:?}"),
+            }
+        }
+    }
+}
+
+#[actix::test]
+async fn a_server_tool_has_10_s_and_a_clients_tool_30_s() {
+    let mut client = Client::connect().await;
+    let tool = json!({"name": "open_door", "description": "d", "parameters": {"type": "object"}});
+    client.send(&json!({"type": "register_tools", "tools": [tool]}));
+    client.until("tools_registered").await;
+    for (tool, seconds, code) in
+        [("hang", 10, "TOOL_EXECUTION_FAILED"), ("open_door", 30, "TOOL_RESULT_TIMEOUT")]
+    {
+        client.script.llm.lock().unwrap().push_back(LlmAct::Call("", vec![(tool, "{}")]));
+        let begun = client.socket.now();
+        client.say("do it");
+        let told = client.until("error").await;
+        assert_eq!(told["code"], code);
+        let took = client.socket.now() - begun;
+        assert!((took.as_secs_f64() - f64::from(seconds)).abs() < 0.5, "{tool}: {took:?}");
+    }
+    client.say("well");
+    client.until("llm_response").await;
+}
+
+#[actix::test]
+async fn what_the_model_fails_with_is_told_and_a_mistake_of_ours_too() {
+    let mut client = Client::connect().await;
+    for (act, code) in [
+        (LlmAct::Fail(ProviderErrorKind::Timeout, ms(120_000)), "TIMEOUT"),
+        (LlmAct::Fail(ProviderErrorKind::Unavailable, ms(1)), "LLM_ERROR"),
+        (LlmAct::Break("Half an ans", ProviderErrorKind::Unavailable), "LLM_ERROR"),
+    ] {
+        client.script.llm.lock().unwrap().push_back(act);
+        client.say("hi");
+        assert_eq!(client.until("error").await["code"], code);
+    }
+    let mut client =
+        Client::enter(service(Arc::new(Broken), Arc::new(NoStore)), Arc::default(), true).await;
+    for _ in 0..2 {
+        client.say("hi");
+        assert_eq!(client.until("error").await["code"], "INTERNAL_ERROR");
+    }
+}
+
+/// Store that is down.
+struct DeadStore;
+
+#[async_trait]
+impl SessionStore for DeadStore {
+    async fn load(&self, _: &SessionId) -> Result<Option<KeptSession>, BoxError> {
+        Err("down".into())
+    }
+
+    async fn keep(&self, _: &KeptSession, _: Option<SystemTime>) -> Result<StoreOutcome, BoxError> {
+        Err("down".into())
+    }
+
+    async fn touch(&self, _: &SessionId, _: SystemTime) -> Result<bool, BoxError> {
+        Err("down".into())
+    }
+
+    async fn forget(&self, _: &SessionId) -> Result<(), BoxError> {
+        Err("down".into())
+    }
+
+    async fn forget_unused(&self, _: SystemTime) -> Result<u64, BoxError> {
+        Err("down".into())
+    }
+}
+
+#[actix::test]
+async fn an_answer_that_could_not_be_stored_says_so() {
+    for (store, told) in [
+        (Arc::new(DeadStore) as Arc<dyn SessionStore>, json!(false)),
+        (Arc::new(MemoryStore::default()), Value::Null),
+    ] {
+        let script = Arc::<Script>::default();
+        let service = service(Arc::new(ScriptedLlm(Arc::clone(&script))), store);
+        let mut client = Client::enter(service, script, true).await;
+        client.say("one plain");
+        assert_eq!(client.until("llm_response").await["stored"], told);
+    }
+}
+
+#[actix::test]
+async fn who_answers_no_ping_for_300_s_is_closed_and_who_does_stays() {
+    let mut alive = Client::connect().await;
+    let mut silent = Client::enter(alive.service.clone(), Arc::default(), false).await;
+    let (at, what) = silent.next().await;
+    assert_eq!(what, Received::Closed(1000));
+    assert!((300..=330).contains(&at.as_secs()), "{at:?}");
+    tokio::time::sleep(Duration::from_secs(3_000)).await;
+    alive.send(&json!({"type": "ping"}));
+    alive.until("pong").await;
+}
+
+#[actix::test]
+async fn a_session_lasts_an_hour_from_its_last_use() {
+    let mut client = Client::connect().await;
+    let (first, minute) = (client.session.clone(), Duration::from_secs(60));
+    let sweeping = tokio::spawn({
+        let sessions = Arc::clone(&client.service.sessions);
+        async move { sessions.keep_sweeping(minute).await }
+    });
+    for _ in 0..3 {
+        tokio::time::sleep(59 * minute).await;
+        client.send(&json!({"type": "text_input", "text": "hi", "session_id": first}));
+        client.until("llm_response").await;
+    }
+    tokio::time::sleep(61 * minute).await;
+    client.send(&json!({"type": "text_input", "text": "hi", "session_id": first}));
+    assert_eq!(client.until("error").await["code"], "SESSION_ERROR");
+    client.send(&json!({"type": "start_session", "session_id": first}));
+    assert_eq!(client.until("error").await["code"], "SESSION_ERROR");
+    client.say("hi");
+    client.until("llm_response").await;
+    sweeping.abort();
+}
+
+#[actix::test]
+async fn what_is_kept_is_gone_on_with_unless_it_is_too_old_or_spoilt() {
+    let hour = Duration::from_secs(3_600);
+    let store = Arc::<MemoryStore>::default();
+    let state = r#"{"messages":[],"manner":{"system_prompt":"Be brief."}}"#;
+    for (id, state, age) in [
+        ("fresh", state, hour - Duration::from_secs(60)),
+        ("old", state, hour + Duration::from_secs(60)),
+        ("spoilt", "{", Duration::ZERO),
+    ] {
+        let (id, last_used) = (SessionId::new(id), SystemTime::now() - age);
+        let kept = KeptSession { id: id.clone(), state: state.into(), last_used };
+        store.0.lock().unwrap().insert(id, kept);
+    }
+    let script = Arc::<Script>::default();
+    let service = service(Arc::new(ScriptedLlm(Arc::clone(&script))), store.clone());
+    let mut client = Client::enter(service, script, true).await;
+    for (id, code) in [("old", "SESSION_ERROR"), ("spoilt", "INTERNAL_ERROR")] {
+        client.send(&json!({"type": "start_session", "session_id": id}));
+        assert_eq!(client.until("error").await["code"], code, "{id}");
+    }
+    client.send(&json!({"type": "start_session", "session_id": "fresh"}));
+    client.until("status/connected").await;
+    client.say("hi");
+    client.until("llm_response").await;
+    assert_eq!(client.script.prompts.lock().unwrap()[0].messages[0].content, "Be brief.");
+    client.service.sessions.sweep().await.unwrap();
+    let mut left: Vec<String> = store.0.lock().unwrap().keys().map(ToString::to_string).collect();
+    left.sort();
+    assert_eq!(left, ["fresh", "spoilt"]);
+}
+
+#[actix::test]
+async fn a_tool_that_is_to_finish_outlives_its_cancelled_request() {
+    let (script, done) = (Arc::<Script>::default(), Arc::<AtomicBool>::default());
+    let lasting = Arc::new(Lasting(Arc::clone(&done)));
+    let mut service = service(Arc::new(ScriptedLlm(Arc::clone(&script))), Arc::new(NoStore));
+    service.tools = Arc::new(move |_, _| vec![lasting.clone()]);
+    let mut client = Client::enter(service, script, true).await;
+    client.script.llm.lock().unwrap().push_back(LlmAct::Call("", vec![("last", "{}")]));
+    client.send(&json!({"type": "configure", "stream": true}));
+    client.say("do it");
+    client.until("status/processing").await;
+    tokio::time::sleep(ms(1_000)).await;
+    client.send(&json!({"type": "cancel"}));
+    assert_eq!(client.until("llm_response").await["cancelled"], true);
+    assert!(!done.load(Ordering::Relaxed));
+    tokio::time::sleep(ms(5_000)).await;
+    assert!(done.load(Ordering::Relaxed), "the call was cut with its request");
+}
+
+#[actix::test]
+async fn a_request_ends_with_its_connection() {
+    let mut client = Client::connect().await;
+    assert!(Arc::strong_count(&client.service.llm) > 1);
+    client.script.llm.lock().unwrap().push_back(LlmAct::Write(vec!["late"], ms(60_000)));
+    client.say("hi");
+    client.until("status/processing").await;
+    client.socket.drop_connection();
+    let (at, what) = client.next().await;
+    assert_eq!(what, Received::Gone);
+    assert!(at < Duration::from_secs(2), "{at:?}");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(Arc::strong_count(&client.service.llm), 1, "an actor outlived its connection");
+}
+
+/// Locks that are always free.
+pub(crate) struct Free;
+
+impl SessionLocks for Free {
+    fn lock(
+        &self,
+        _: &str,
+        _: Duration,
+    ) -> BoxFuture<'static, Result<Option<SessionLock>, BoxError>> {
+        let lost = CancellationToken::new();
+        Box::pin(async { Ok(Some(SessionLock { fence: 1, lost, held: Box::new(()) })) })
+    }
+
+    fn observe(&self, _: i64) {}
+}
+
+#[actix::test]
+async fn a_session_that_others_went_on_with_is_taken_up_anew_and_once() {
+    freeze();
+    let store = Arc::new(MemoryStore::default());
+    let sessions = Sessions::new(store, Duration::from_secs(60), 10).with_locks(Arc::new(Free));
+    let first = Arc::clone(sessions.begin().session());
+    sessions.keep(&first, &*sessions.lock_memory(&first).await).await.unwrap();
+    tokio::time::advance(Duration::from_secs(61)).await;
+    // By the store's clock it was used just now: by another instance, that is.
+    let second = sessions.find(first.id()).await.unwrap();
+    assert!(!Arc::ptr_eq(&first, second.session()), "what was in memory here is over");
+    assert!(Arc::ptr_eq(second.session(), sessions.find(first.id()).await.unwrap().session()));
+}
+
+#[actix::test]
+async fn idle_sessions_in_memory_are_bounded_in_bytes_and_come_back_from_the_store() {
+    const SESSIONS: usize = 3_000;
+    const PROMPT_BYTES: usize = 32_000;
+    freeze();
+    let sessions = Sessions::new(Arc::new(MemoryStore::default()), Duration::from_secs(60), 10);
+    let mut ids = Vec::new();
+    for _ in 0..SESSIONS {
+        let session = sessions.begin();
+        let memory = sessions.lock_memory(&session).await;
+        session.style().system_prompt = "x".repeat(PROMPT_BYTES);
+        sessions.keep(&session, &memory).await.unwrap();
+        ids.push(session.id().clone());
+        tokio::time::advance(Duration::from_millis(1)).await;
+    }
+    let in_memory = ids.iter().filter(|id| sessions.find_in_memory(id).is_some()).count();
+    assert!(in_memory * PROMPT_BYTES <= 64 << 20, "{in_memory} sessions are in memory");
+    assert!(in_memory * PROMPT_BYTES >= 50 << 20, "only {in_memory} sessions are in memory");
+    assert!(sessions.find_in_memory(&ids[SESSIONS - 1]).is_some(), "the newest stays");
+    assert!(sessions.find_in_memory(&ids[0]).is_none(), "the oldest is evicted");
+    let again = sessions.find(&ids[0]).await.unwrap();
+    assert_eq!(again.style().system_prompt.len(), PROMPT_BYTES);
+}
+
+#[actix::test]
+async fn nothing_of_a_session_is_stored_before_its_first_turn() {
+    freeze();
+    let store = Arc::new(MemoryStore::default());
+    let script = Arc::<Script>::default();
+    let service = service(Arc::new(ScriptedLlm(Arc::clone(&script))), store.clone());
+    let mut client = Client::enter(service, script, true).await;
+    let id = SessionId::new(client.session.clone());
+    client.send(&json!({"type": "configure", "system_prompt": "Be brief."}));
+    client.send(&json!({"type": "start_session", "session_id": client.session}));
+    client.until("status/connected").await;
+    assert_eq!(store.load(&id).await.unwrap(), None);
+    client.say("one plain");
+    client.until("llm_response").await;
+    let kept = store.load(&id).await.unwrap().unwrap();
+    assert!(kept.state.contains("Be brief."), "{}", kept.state);
+}
+
+#[actix::test]
+async fn a_model_that_does_not_stop_writing_is_not_read_further() {
+    let mut client = Client::connect().await;
+    let piece: &str = "word ".repeat(20_000).leak();
+    client.script.llm.lock().unwrap().push_back(LlmAct::Write(vec![piece; 20], ms(1)));
+    client.say("hi");
+    let content = client.until("llm_response").await["content"].as_str().unwrap().len();
+    assert!((100_000..=256 << 10).contains(&content), "{content} bytes");
+}

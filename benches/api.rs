@@ -81,7 +81,8 @@ impl Server {
         config.museum.requests_per_minute = 0;
         config.museum.answers_for = Duration::ZERO;
         let process = CancellationToken::new();
-        let (token, (tell, told)) = (process.clone(), mpsc::channel());
+        let token = process.clone();
+        let (tell, told) = mpsc::channel();
         let thread = std::thread::spawn(move || {
             actix_web::rt::System::new().block_on(async move {
                 let running = app::start(&config, Vec::new(), token).unwrap();

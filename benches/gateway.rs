@@ -293,7 +293,8 @@ impl Client {
                 "status" => {}
                 "tool_callback" => {
                     let result = json!({"level": 85});
-                    let (call_id, success) = (&told["call_id"], true);
+                    let call_id = &told["call_id"];
+                    let success = true;
                     self.send(json!({"type": "tool_result", "call_id": call_id, "result": result,
                         "success": success}))
                         .await;
@@ -319,7 +320,8 @@ async fn measure(model: &Model, load: &Load, store: Store, tool: bool) {
     }
     let each = load.warming_requests + load.requests;
     let begin = tokio::time::Instant::now() + Duration::from_millis(100);
-    let (every, apart) = (load.every, load.apart);
+    let every = load.every;
+    let apart = load.apart;
     let mut asking = JoinSet::new();
     for (n, mut client) in (0..).zip(clients) {
         asking.spawn(async move {

@@ -199,9 +199,11 @@ impl Ways {
             }
         }
         let us = |took: &Histogram<u64>, quantile| took.value_at_quantile(quantile) as f64 / 1e3;
-        let (p50, p99) = (us(&took[0], 0.5), us(&took[0], 0.99));
+        let p50 = us(&took[0], 0.5);
+        let p99 = us(&took[0], 0.99);
         for (way, took) in ["rmcp alone", "a source", "in a turn"].into_iter().zip(&took) {
-            let (own50, own99) = (us(took, 0.5), us(took, 0.99));
+            let own50 = us(took, 0.5);
+            let own99 = us(took, 0.99);
             println!(
                 "{:<7} {way:<11} {own50:>9.1} {own99:>9.1} {:>9.1} {:>9.1} {:>7.2} {:>7.2}",
                 self.transport,

@@ -48,7 +48,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
             match message["type"].as_str().unwrap_or_default() {
                 "tool_callback" => {
                     println!("called: {}", message["tool_name"]);
-                    let (call_id, result) = (&message["call_id"], json!({"level": 85}));
+                    let call_id = &message["call_id"];
+                    let result = json!({"level": 85});
                     let result = json!({
                         "type": "tool_result", "call_id": call_id, "success": true, "result": result,
                     });

@@ -85,6 +85,21 @@ lint_while_building() {
   export RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS="-Dwarnings__CLIPPY_HACKERY__"
 }
 
+# What the gate builds and tests: all crates but the laboratory, whose programs measure. scripts/long builds that.
+product=(--workspace --exclude hearken-simulation --exclude hearken-turns)
+
+# Prints the program for developers (load, mock services) beside this server, or the one that HEARKEN_DEV names.
+find_dev() {
+  local program
+  for program in ${HEARKEN_DEV:+"$HEARKEN_DEV"} "$(dirname "$1")/hearken-dev" target/debug/hearken-dev; do
+    if [ -x "$program" ]; then
+      realpath "$program"
+      return
+    fi
+  done
+  fail "there is no hearken-dev: run cargo build --package hearken-dev first, or name one in HEARKEN_DEV"
+}
+
 # Prints the server to test: the one that HEARKEN_BIN names, else that of scripts/engines, else one in target.
 find_server() {
   local server servers=(target/engines/hearken target/release/hearken target/debug/hearken)

@@ -30,7 +30,7 @@ def built():
     """A release build for this processor's generation."""
     say("building")
     env = dict(os.environ, RUSTFLAGS=os.environ.get("RUSTFLAGS", "-C target-cpu=x86-64-v3"))
-    subprocess.run(["cargo", "build", "--release", "--locked", "--quiet"], cwd=TOP, env=env, check=True)
+    subprocess.run(["cargo", "build", "--release", "--locked", "--quiet", "--package", "hearken", "--package", "hearken-dev"], cwd=TOP, env=env, check=True)
     return TOP / "target/release/hearken"
 
 
@@ -67,7 +67,7 @@ class Server:
 
     def __init__(self, binary, doubles=(), env=(), loader=None):
         self.binary, self.doubles, self.env = binary, list(doubles), dict(env)
-        self.loader = loader.resolve() if loader else binary
+        self.loader = loader.resolve() if loader else binary.with_name("hearken-dev")
 
     def __enter__(self):
         self.folder = tempfile.TemporaryDirectory(prefix="hearken-capacity-")
@@ -107,7 +107,7 @@ class Server:
         wait_for(port, process, log)
 
     def load(self, for_s, **options):
-        """What `hearken load` measures, and the server's own metrics after it."""
+        """What `hearken-dev load` measures, and the server's own metrics after it."""
         flags = {**USUAL, **{"--" + key.replace("_", "-"): value for key, value in options.items()}}
         arguments = [str(part) for pair in flags.items() for part in pair]
         url = f"ws://127.0.0.1:{self.port}/xiaozhi/v1/"

@@ -154,7 +154,10 @@ pub fn start(
     let records = records(config, &store, &cluster);
     let traces = TraceExporter::new(&config.traces, &records.turn_journal)?;
     let speech = (Arc::clone(&ports.asr), Arc::clone(&ports.tts));
-    let (models, tooling, cluster, tasks) = (&models, &tooling, &cluster, &tasks);
+    let models = &models;
+    let tooling = &tooling;
+    let cluster = &cluster;
+    let tasks = &tasks;
     let process = &process;
     let shared = Shared { config, models, tooling, cluster, tasks, process, people, records };
     let devices = build_devices(&shared, ports, pool.clone(), Arc::clone(&store) as _)?;
@@ -162,7 +165,8 @@ pub fn start(
     let services = build_services(&shared, &store, &devices, speech)?;
     let certificate = Certificate::load(&certificate_files(config)?)?;
     let supervisor = Supervisor::start(engines, process);
-    let (states, chats) = (supervisor.states().clone(), services.chats.service.clone());
+    let states = supervisor.states().clone();
+    let chats = services.chats.service.clone();
     let govern = devices.pipeline.admission().clone().govern(cpu_time, move || pool.busy());
     let mut background = background::spawn_periodic(config, &services, certificate.as_ref());
     background.push(background::follow_tool_servers(tooling.registry.clone(), cluster.is_shared()));
@@ -218,7 +222,8 @@ fn build_services(
     let settings = Arc::clone(store) as _;
     let admin = Arc::new(admin::build_admin(shared.config, settings, shared.models, changing)?);
     let persons = Arc::new(Persons::new(shared.people.clone(), Arc::clone(store) as _));
-    let (url, folder) = (shared.config.store.url.clone(), shared.config.server.data_dir.clone());
+    let url = shared.config.store.url.clone();
+    let folder = shared.config.server.data_dir.clone();
     let backups = Arc::new(Backups::new(url, folder, Arc::clone(store) as _));
     Ok(Services { clients, chats, museum, admin, persons, trials, service_tests, backups })
 }
@@ -383,7 +388,8 @@ fn build_tooling(
     let agents = AgentTokens::new(&secret, &config.tools.revoked_tokens);
     let tokens = VisionTokens::new(&secret);
     let registry = Registry::new(sources.clone(), store, config.tools.allow_commands_over_api);
-    let (changes, process) = (registry.clone(), process.clone());
+    let changes = registry.clone();
+    let process = process.clone();
     let api = ToolsApi::new(
         sources.clone(),
         changes,
@@ -413,7 +419,8 @@ impl Running {
     /// # Errors
     /// The server failed.
     pub async fn serve(self) -> anyhow::Result<()> {
-        let (handle, process) = (self.server.handle(), self.tasks.process().clone());
+        let handle = self.server.handle();
+        let process = self.tasks.process().clone();
         let ending = end(handle, self.connection_slots, self.tasks);
         let (served, ()) = tokio::join!(self.server, ending);
         let rest = self.records.history.store_rest(&process);

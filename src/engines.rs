@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use hearken_base::programs;
 use hearken_engines::models::{self, Catalogue};
 use hearken_engines::supervise::Engine;
 use hearken_ports::{SpeakerEmbedder, TurnDetector};
@@ -142,7 +143,8 @@ fn model_file(
     if models::is_ready(&models_dir, model) {
         return Ok(Some(models::folder(&models_dir, model).join("model.onnx")));
     }
-    let (folder, name) = (models_dir.display(), &model.name);
+    let folder = models_dir.display();
+    let name = &model.name;
     tracing::info!(
         "{without}: the model {name} is not in {folder}; get it with `hearken models fetch {name}`"
     );
@@ -159,10 +161,7 @@ const PROGRAM: &str = "hearken-engines";
 
 /// Returns the path of the program with the engines: beside the running one, else the first on `PATH`.
 pub fn program() -> Option<PathBuf> {
-    let beside = std::env::current_exe().ok().map(|running| running.with_file_name(PROGRAM));
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let on_path = std::env::split_paths(&path).map(|folder| folder.join(PROGRAM));
-    beside.into_iter().chain(on_path).find(|program| program.is_file())
+    programs::find(PROGRAM)
 }
 
 fn required(what: &str, variables: &str) -> anyhow::Result<PathBuf> {

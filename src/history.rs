@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hearken_base::reloadable::Reloadable;
-use hearken_dialogue::turn_trace::{EndedTurn, TurnJournal};
+use hearken_dialogue::turn_trace::{TracedSound, TracedTurn, TurnJournal};
 use hearken_ports::store::{HistoryPart, HistoryStore, HistoryTurn, MOST_DELETED, StoreError};
 use jiff::{SignedDuration, Timestamp};
 use metrics::{counter, describe_counter};
@@ -42,7 +42,7 @@ pub struct History {
     settings: Reloadable<HistoryConfig>,
     journal: TurnJournal,
     /// Turns that wait to be stored.
-    turns: Arc<Mutex<mpsc::Receiver<EndedTurn>>>,
+    turns: Arc<Mutex<mpsc::Receiver<(TracedTurn, TracedSound)>>>,
     /// Held while a turn is stored, and while turns are deleted: what was deleted lately.
     writing: Arc<Mutex<Vec<Deletion>>>,
 }
@@ -82,7 +82,8 @@ impl History {
         journal.set_keep(settings.keep);
         let (ended, turns) = mpsc::channel(WAITING);
         journal.keep_history(ended);
-        let (turns, settings) = (Arc::new(Mutex::new(turns)), Reloadable::new(settings));
+        let turns = Arc::new(Mutex::new(turns));
+        let settings = Reloadable::new(settings);
         Self { store, settings, journal, turns, writing: Arc::default() }
     }
 
@@ -105,24 +106,24 @@ impl History {
     /// Stores turns that end, until the server ends.
     pub async fn run(self, process: CancellationToken) {
         let mut turns = self.turns.lock().await;
-        while let Some(Some(turn)) = process.run_until_cancelled(turns.recv()).await {
-            self.keep(turn, &process).await;
+        while let Some(Some((turn, sound))) = process.run_until_cancelled(turns.recv()).await {
+            self.keep(turn, sound, &process).await;
         }
     }
 
     /// Stores the turns that still wait when all connections have ended.
     pub async fn store_rest(&self, process: &CancellationToken) {
         let mut turns = self.turns.lock().await;
-        while let Ok(turn) = turns.try_recv() {
-            self.keep(turn, process).await;
+        while let Ok((turn, sound)) = turns.try_recv() {
+            self.keep(turn, sound, process).await;
         }
     }
 
     /// Stores a turn; tries again for a while if the store fails, unless the server ends.
-    async fn keep(&self, ended: EndedTurn, process: &CancellationToken) {
-        let EndedTurn { turn, sound } = ended;
+    async fn keep(&self, turn: TracedTurn, sound: TracedSound, process: &CancellationToken) {
         let timing = serde_json::to_string(&Timing::from(&turn)).unwrap_or_default();
         let kept = HistoryTurn {
+            number: 0,
             turn_id: turn.id.to_string(),
             kind: turn.kind.name().into(),
             client: turn.client,
@@ -131,6 +132,7 @@ impl History {
             heard: turn.heard.unwrap_or_default(),
             said: turn.said.unwrap_or_default(),
             timing,
+            sounds: Vec::new(),
         };
         let sounds = tokio::task::spawn_blocking(move || sound::encode(&sound)).await;
         let sounds = sounds.unwrap_or_default();

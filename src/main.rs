@@ -4,12 +4,12 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use hearken::commands::{
-    convert, devices, engine, load, mock_services, password, persons, replay, serve, state_server,
-    store, text_client, token, tools,
+    convert, devices, other_program, password, persons, replay, serve, store, text_client, token,
+    tools,
 };
 use hearken::config::ProcessEnv;
 use hearken::config::env::models_dir;
-use hearken::open_files;
+use hearken_base::open_files;
 use hearken_engines::models::command as models;
 
 /// The allocator of all of our own memory. glibc's keeps what a burst of large messages needed for as
@@ -26,21 +26,28 @@ struct Cli {
 }
 
 /// Renamed commands, with their old names, which still work with a warning.
-const OLD_NAMES: [(&str, &str); 2] = [("chat", "text-client"), ("doubles", "mock-services")];
+const OLD_NAMES: [(&str, &str); 5] = [
+    ("chat", "hearken text-client"),
+    ("doubles", "hearken-dev mock-services"),
+    ("mock-services", "hearken-dev mock-services"),
+    ("load", "hearken-dev load"),
+    ("state-server", "hearken-dev state-server"),
+];
 
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(serve::Args),
     /// Serve recognition and synthesis with the embedded engines
-    Speech(engine::Args),
+    Speech(other_program::Args),
     /// Serve the embedded language model over the OpenAI HTTP API
-    Llm(engine::Args),
+    Llm(other_program::Args),
     #[command(alias = "chat")]
     TextClient(text_client::Args),
     Replay(replay::ReplayArgs),
-    Load(load::LoadArgs),
-    #[command(alias = "doubles")]
-    MockServices(mock_services::Args),
+    #[command(hide = true)]
+    Load(other_program::Args),
+    #[command(hide = true, alias = "doubles")]
+    MockServices(other_program::Args),
     Convert(convert::ConvertArgs),
     Models(models::Args),
     Devices(devices::Args),
@@ -50,7 +57,8 @@ enum Command {
     Store(store::Args),
     Token(token::Args),
     Tools(tools::Args),
-    StateServer(state_server::Args),
+    #[command(hide = true)]
+    StateServer(other_program::Args),
 }
 
 #[actix_web::main]
@@ -59,7 +67,7 @@ async fn main() -> ExitCode {
     open_files::raise_limit();
     let command = Cli::parse().command;
     if let Some((old, new)) = renamed(std::env::args().nth(1).as_deref()) {
-        print_error(&format!("`hearken {old}` is now `hearken {new}`: use the new name"));
+        print_error(&format!("`hearken {old}` is now `{new}`: use the new name"));
     }
     match run(command).await {
         Ok(code) => code,
@@ -83,12 +91,13 @@ fn print_error(text: &str) {
 async fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Serve(args) => serve::run(args, &ProcessEnv).await.map(|()| ExitCode::SUCCESS),
-        Command::Speech(args) => match engine::run("speech", args, &ProcessEnv)? {},
-        Command::Llm(args) => match engine::run("llm", args, &ProcessEnv)? {},
+        Command::Speech(args) => match other_program::engine("speech", args, &ProcessEnv)? {},
+        Command::Llm(args) => match other_program::engine("llm", args, &ProcessEnv)? {},
         Command::TextClient(args) => text_client::run(args).await,
         Command::Replay(args) => replay::run(args).await,
-        Command::Load(args) => load::run(args).await,
-        Command::MockServices(args) => mock_services::run(args).await.map(|()| ExitCode::SUCCESS),
+        Command::Load(args) => match other_program::dev("load", args)? {},
+        Command::MockServices(args) => match other_program::dev("mock-services", args)? {},
+        Command::StateServer(args) => match other_program::dev("state-server", args)? {},
         Command::Convert(args) => convert::run(args).await,
         Command::Devices(args) => devices::run(args, &ProcessEnv).await.map(|()| ExitCode::SUCCESS),
         Command::Persons(args) => persons::run(args, &ProcessEnv).await.map(|()| ExitCode::SUCCESS),
@@ -98,9 +107,6 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Tools(args) => tools::run(args, &ProcessEnv).await.map(|()| ExitCode::SUCCESS),
         Command::Store(args) => Box::pin(store::run(args, &ProcessEnv)).await,
         Command::Token(args) => token::run(&args, &ProcessEnv).map(|()| ExitCode::SUCCESS),
-        Command::StateServer(args) => {
-            state_server::run(args, &ProcessEnv).await.map(|()| ExitCode::SUCCESS)
-        }
         Command::Models(args) => {
             let root = models_dir("".as_ref(), &ProcessEnv);
             models::run(args, &root).await.map(|()| ExitCode::SUCCESS)

@@ -398,7 +398,8 @@ mod tests {
     fn a_file_is_closed_though_the_disk_was_too_slow_for_its_end() {
         let folder = tempfile::tempdir().unwrap();
         let (queue, lines) = sync_channel(3);
-        let (recorder, mut writer) = (Recorder::new(folder.path()).unwrap(), Writer::default());
+        let recorder = Recorder::new(folder.path()).unwrap();
+        let mut writer = Writer::default();
         let mut sink = recorder.new_sink(meta(None));
         sink.queue = Some(queue);
         sink.open();

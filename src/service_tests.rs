@@ -96,7 +96,8 @@ pub struct ServiceTests {
 impl ServiceTests {
     /// Creates the tests of these services, in this language.
     pub fn new(asr: Arc<dyn Asr>, tts: Arc<dyn Tts>, trials: Trials, language: Language) -> Self {
-        let (spoken, free) = (AtomicU32::new(0), Semaphore::new(1));
+        let spoken = AtomicU32::new(0);
+        let free = Semaphore::new(1);
         Self { asr, tts, trials, language, spoken, free }
     }
 
@@ -143,7 +144,9 @@ impl ServiceTests {
         let text = line.text.to_string();
         let begun = Instant::now();
         let mut spoken = self.tts.speak(line);
-        let (mut first, mut samples, mut rate_hz) = (None, Vec::new(), 0);
+        let mut first = None;
+        let mut samples = Vec::new();
+        let mut rate_hz = 0;
         while let Some(piece) = spoken.next().await {
             let piece = piece.map_err(|error| told(&error))?;
             first.get_or_insert_with(|| begun.elapsed());

@@ -195,7 +195,8 @@ mod tests {
     #[test]
     fn what_cannot_be_used_is_named_with_its_remedy() {
         let folder = tempfile::tempdir().unwrap();
-        let (one, other) = (made(folder.path(), "one"), made(folder.path(), "other"));
+        let one = made(folder.path(), "one");
+        let other = made(folder.path(), "other");
         assert!(Certificate::load(&TlsConfig::default()).unwrap().is_none());
         assert!(Certificate::load(&one).unwrap().is_some());
         let told = |certificate: &Path, key: &Path| {
@@ -219,7 +220,8 @@ mod tests {
     #[test]
     fn a_broken_pair_changes_nothing_and_a_whole_one_is_taken() {
         let folder = tempfile::tempdir().unwrap();
-        let (one, other) = (made(folder.path(), "one"), made(folder.path(), "other"));
+        let one = made(folder.path(), "one");
+        let other = made(folder.path(), "other");
         let certificate = Certificate::load(&one).unwrap().unwrap();
         let first = certificate.pair.load_full().cert.clone();
         std::fs::copy(&other.certificate, &one.certificate).unwrap();

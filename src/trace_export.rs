@@ -65,7 +65,8 @@ impl TraceExporter {
         let (ended, turns) = mpsc::channel(WAITING);
         journal.export(ended);
         let count = |outcome| counter!("hearken_traces_total", "outcome" => outcome);
-        let (sent, lost) = (count("sent"), count("lost"));
+        let sent = count("sent");
+        let lost = count("lost");
         let authorization = config.authorization.clone();
         Ok(Some(Self { client, url, authorization, timeout, turns, sent, lost }))
     }

@@ -64,7 +64,8 @@ impl DailyUsage {
 
     /// Saves now and then, and deletes what is too old. Never returns.
     pub async fn keep_saving(self) {
-        let (mut ticks, mut trimmed) = (interval(SAVE_EVERY), None);
+        let mut ticks = interval(SAVE_EVERY);
+        let mut trimmed = None;
         let mut is_down = false;
         loop {
             ticks.tick().await;

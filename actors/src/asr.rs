@@ -98,8 +98,9 @@ impl Handler<OpenUtterance> for AsrActor {
             hypotheses: self.outputs.hypotheses.clone(),
             partials: self.outputs.partials.clone(),
         };
-        let (asr, rules, span) =
-            (Arc::clone(&self.asr), self.rules.clone(), turn.trace().log_span());
+        let asr = Arc::clone(&self.asr);
+        let rules = self.rules.clone();
+        let span = turn.trace().log_span();
         let recognition = Recognition::new(asr, listener, audio.unfinished(), rules);
         let work = async move {
             // A busy recogniser may finish a short utterance before a long one: outcomes are

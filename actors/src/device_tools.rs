@@ -69,7 +69,9 @@ impl DeviceTools {
     /// Creates an empty source. The device must answer within `timeout`. Its list of tools is
     /// shared through `interner`.
     pub fn new(timeout: Duration, interner: ToolsetInterner) -> Self {
-        let (state, calls, wanted) = (watch::Sender::default(), Arc::default(), Arc::default());
+        let state = watch::Sender::default();
+        let calls = Arc::default();
+        let wanted = Arc::default();
         Self { timeout, interner, state, calls, wanted }
     }
 
@@ -133,7 +135,8 @@ impl DeviceTools {
         }
         let tools = within_limits(SOURCE, tools);
         tracing::info!(tools = tools.len(), "listed the device's tools");
-        let (tools, link) = (self.interner.list(tools.into()), LinkState::Open(peer.clone()));
+        let tools = self.interner.list(tools.into());
+        let link = LinkState::Open(peer.clone());
         self.state.send_replace(State { tools, link });
     }
 }
@@ -171,7 +174,8 @@ impl ToolSource for DeviceTools {
     }
 
     fn call(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
-        let (state, wanted) = (self.state.subscribe(), Arc::clone(&self.wanted));
+        let state = self.state.subscribe();
+        let wanted = Arc::clone(&self.wanted);
         let in_flight = InFlight::start(&self.calls);
         Box::pin(async move {
             let _in_flight = in_flight;

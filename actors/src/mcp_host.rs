@@ -85,7 +85,8 @@ impl McpHostActor {
         self.things.forget();
         if speaks_mcp {
             let (inbound, messages) = mpsc::channel(INBOUND);
-            let (device, next_id) = (self.device.clone(), Arc::clone(&self.next_id));
+            let device = self.device.clone();
+            let next_id = Arc::clone(&self.next_id);
             let exchange = ExchangeTask {
                 device,
                 inbound: Arc::new(Mutex::new(messages)),
@@ -190,7 +191,8 @@ impl ExchangeTask {
     }
 
     fn link(&self) -> DeviceLink {
-        let (device, inbound) = (self.device.clone(), Arc::clone(&self.inbound));
+        let device = self.device.clone();
+        let inbound = Arc::clone(&self.inbound);
         DeviceLink::new(device, inbound, Arc::clone(&self.next_id), self.extras.clone())
     }
 

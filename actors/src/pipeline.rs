@@ -157,11 +157,12 @@ impl Pipeline {
         audio: AudioPool,
         process: CancellationToken,
     ) -> Self {
-        let (dialogue, device_registry) =
-            (Reloadable::new(settings.dialogue.clone()), DeviceRegistry::default());
+        let dialogue = Reloadable::new(settings.dialogue.clone());
+        let device_registry = DeviceRegistry::default();
         let admission = Admission::new(settings.admission.clone());
         let phrase_audio = PhraseAudioCache::new(&settings.phrases);
-        let (settings, interner) = (Arc::new(settings), ToolsetInterner::default());
+        let settings = Arc::new(settings);
+        let interner = ToolsetInterner::default();
         let finishing = Arc::default();
         let unfinished_words = Arc::new(settings.turn_detection.unfinished_words());
         Self {
@@ -211,7 +212,8 @@ impl Pipeline {
     /// Creates the socket actor of a device that has just connected. When it starts, it starts the
     /// other actors of its connection.
     pub fn device(&self, connection: DeviceConnection) -> DeviceActor {
-        let (settings, role) = (&self.settings, self.role_of(&connection.device_id));
+        let settings = &self.settings;
+        let role = self.role_of(&connection.device_id);
         let speaking = settings.speaking.for_rate(self.ports.tts.sample_rate_hz());
         let rules = DeviceRules {
             device: settings.device.clone(),
@@ -231,7 +233,8 @@ impl Pipeline {
         let ring = self.clone();
         let session_id = SessionId::random();
         let others = (self.ports.tools)(&connection.device_id, &session_id);
-        let (ring_turns, device_id) = (turns.clone(), connection.device_id.clone());
+        let ring_turns = turns.clone();
+        let device_id = connection.device_id.clone();
         let start_pipeline = Box::new(move |device: &Addr<DeviceActor>| {
             ring.start_pipeline(device, &ring_turns, &device_id, others, speaking)
         });
@@ -240,7 +243,8 @@ impl Pipeline {
 
     /// Returns a lookup of this device's role.
     fn role_of(&self, device_id: &DeviceId) -> CurrentRole {
-        let (style_of, device_id) = (Arc::clone(&self.ports.style), device_id.clone());
+        let style_of = Arc::clone(&self.ports.style);
+        let device_id = device_id.clone();
         Arc::new(move || style_of(&device_id).role)
     }
 
@@ -254,14 +258,16 @@ impl Pipeline {
         others: SourceProvider,
         speaking: SpeakingSettings,
     ) -> PipelineHandles {
-        let (settings, lanes) = (&self.settings, self.settings.lanes);
+        let settings = &self.settings;
+        let lanes = self.settings.lanes;
         let connection = turns.connection();
         let (to_socket, playback) = mpsc::channel(lanes.playback);
         let (uplink, from_socket) = mpsc::channel(lanes.uplink + LANE_RESERVE);
 
         let tts = {
             let thread = self.audio.pick();
-            let (synthesis, arbiter) = (self.synthesis(speaking, thread), thread.arbiter.clone());
+            let synthesis = self.synthesis(speaking, thread);
+            let arbiter = thread.arbiter.clone();
             TtsActor::new(connection.clone(), synthesis, arbiter, to_socket).start()
         };
         let outputs = SessionOutputs {
@@ -278,7 +284,8 @@ impl Pipeline {
             self.ports.people.clone().map(|people| Arc::new(SpeakerTracker::new(people)));
         let dialogue = self.dialogue(device_id, speakers.clone());
         let turn_detection = self.turn_detection(device_id, dialogue.spoken_language());
-        let (rules, llm) = (self.session_rules(), Arc::clone(&self.ports.llm));
+        let rules = self.session_rules();
+        let llm = Arc::clone(&self.ports.llm);
         let toolbox = self.toolbox(&own, speakers.clone(), others);
         let session =
             SessionActor::new(connection.clone(), llm, toolbox, outputs, rules, dialogue).start();
@@ -333,7 +340,8 @@ impl Pipeline {
         outputs: AsrOutputs,
         speakers: Option<Arc<SpeakerTracker>>,
     ) -> Addr<AsrActor> {
-        let (recogniser, admission) = (Arc::clone(&self.ports.asr), self.admission.clone());
+        let recogniser = Arc::clone(&self.ports.asr);
+        let admission = self.admission.clone();
         let rules = RecognitionRules {
             speculation: self.settings.speculation.clone(),
             unfinished: Arc::clone(&self.unfinished_words),
@@ -356,7 +364,8 @@ impl Pipeline {
 
     /// Creates the dialogue of a conversation, which remembers nothing yet.
     fn dialogue(&self, device_id: &DeviceId, speakers: Option<Arc<SpeakerTracker>>) -> Dialogue {
-        let (style_of, asks) = (Arc::clone(&self.ports.style), device_id.clone());
+        let style_of = Arc::clone(&self.ports.style);
+        let asks = device_id.clone();
         let style: CurrentStyle = Arc::new(move || style_of(&asks));
         Dialogue::new(self.dialogue.clone(), style, Arc::clone(&self.ports.now))
             .with_speakers(speakers)
@@ -366,7 +375,8 @@ impl Pipeline {
     /// Returns the turn detection of a connection.
     fn turn_detection(&self, device: &DeviceId, language: SpokenLanguage) -> TurnDetection {
         let detector = self.ports.turn_detector.clone();
-        let (settings, admission) = (self.settings.turn_detection.clone(), self.admission.clone());
+        let settings = self.settings.turn_detection.clone();
+        let admission = self.admission.clone();
         let learned = (device.clone(), self.learned_pauses.clone());
         TurnDetection::new(detector, settings, admission, language, learned)
     }
@@ -401,9 +411,11 @@ impl Pipeline {
             let device_id = device_id.clone();
             Arc::new(move || vision_of(&device_id)) as Arc<dyn Fn() -> Vision + Send + Sync>
         });
-        let (user_tools, introduction) = (settings.user_tools, settings.introduction.clone());
+        let user_tools = settings.user_tools;
+        let introduction = settings.introduction.clone();
         let extras = Extras { vision, user_tools, introduction };
-        let (token, orders) = (connection.clone(), device.clone().recipient());
+        let token = connection.clone();
+        let orders = device.clone().recipient();
         let DeviceSources { tools, things } = own;
         let timeout = settings.device_timeout;
         McpHostActor::new(token, orders, session, tools, things, timeout, extras).start()

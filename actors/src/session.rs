@@ -13,7 +13,6 @@ use actix::{Actor, AsyncContext as _, Context, Handler, Recipient, SpawnHandle};
 use hearken_audio::playout::PlayedBack as HeardPart;
 use hearken_base::language::Language;
 use hearken_dialogue::memory::unheard_text;
-use hearken_dialogue::metrics::actor_metrics;
 use hearken_dialogue::people::Speaker;
 use hearken_dialogue::run_turn::{run_turn, say_phrase, say_text};
 use hearken_dialogue::tools::Toolbox;
@@ -163,7 +162,8 @@ impl SessionActor {
             self.outputs.transcribed.do_send(Transcribed { turn: turn.clone(), text });
         }
         let turn = attempt.as_ref().map_or(turn, |attempt| attempt.turn.clone());
-        let (person, words) = (self.person(&turn), words_of(&input));
+        let person = self.person(&turn);
+        let words = words_of(&input);
         self.running =
             Some(Running { turn: turn.clone(), person, words, record: None, heard: None });
         match attempt {
@@ -240,7 +240,6 @@ impl SessionActor {
             attempt.record = Some(record);
             return;
         }
-        actor_metrics().turns.count(&record.end);
         match &record.end {
             TurnEnd::Failed(error) => {
                 let cause = std::error::Error::source(error).map(ToString::to_string);

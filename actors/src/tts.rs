@@ -120,7 +120,8 @@ impl Handler<StartSpeaking> for TtsActor {
         if let Some(old) = self.speaking.take() {
             ctx.cancel_future(old);
         }
-        let (synthesis, turn) = (self.synthesis.clone(), start.turn.clone());
+        let synthesis = self.synthesis.clone();
+        let turn = start.turn.clone();
         let (ahead, steps) = mpsc::channel(synthesis.settings.ahead_packets.max(1));
         let pacing = Pacing::new(turn.clone(), &synthesis.settings, steps, self.lane.clone());
         // Synthesis and pacing end together; a thread that takes no more work synthesises nothing.
@@ -242,7 +243,8 @@ impl SpeechSynthesis {
         let rate_hz = self.settings.sample_rate_hz;
         let Some(packets) = self.phrase_audio.packets(text, &speech.name, rate_hz) else {
             let voice = SpeechEncoder::new(&self.settings).map_err(|e| e.to_string())?;
-            let (encode_queue, ahead) = (speech.encode_queue.clone(), speech.ahead.clone());
+            let encode_queue = speech.encode_queue.clone();
+            let ahead = speech.ahead.clone();
             let mut kept = Vec::new();
             let trace = speech.trace.clone();
             let name = Arc::clone(&speech.name);

@@ -143,7 +143,9 @@ impl TurnDetection {
     /// people pause for longer, the short window is as long as their mean pause, up to the middle one.
     pub fn window(&self, probability: f32) -> Duration {
         let s = &self.settings;
-        let (short, middle, long) = (s.short, s.middle, s.long);
+        let short = s.short;
+        let middle = s.middle;
+        let long = s.long;
         let (likely, unlikely) = match self.language.get() {
             Language::Chinese => (s.likely_zh, s.unlikely_zh),
             Language::English => (s.likely_en, s.unlikely_en),

@@ -61,7 +61,8 @@ impl AudioSender {
     /// Tells that the person pauses after the audio that was sent, and may have finished. Not told if the channel is
     /// full: the receiver has more to do then.
     pub fn pause(&self) {
-        let (resumed, over) = (Arc::clone(&self.resumed), self.resumed.load(Ordering::Acquire));
+        let resumed = Arc::clone(&self.resumed);
+        let over = self.resumed.load(Ordering::Acquire);
         self.pieces.try_send(Item::Pause(Pause { resumed, over })).unwrap_or_default();
     }
 

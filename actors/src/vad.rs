@@ -197,7 +197,9 @@ impl VadActor {
         let Some(detector) = self.turn_detection.detector() else {
             return actor_metrics().turn_taking.judgements.skipped.increment(1);
         };
-        let (speech, turn, resumed) = (recent.to_vec(), turn.id, *resumed);
+        let speech = recent.to_vec();
+        let turn = turn.id;
+        let resumed = *resumed;
         let judgement = async move { detector.judge(speech).await };
         ctx.spawn(judgement.into_actor(self).map(move |probability, act, ctx| match probability {
             Some(probability) => act.judged((turn, resumed, look), probability, ctx),

@@ -34,11 +34,13 @@ impl ReloadableLlm {
         let this = Arc::clone(self);
         let built_from = Arc::new(Mutex::new(built_from));
         Box::new(move |config| {
-            let (this, built_from) = (Arc::clone(&this), Arc::clone(&built_from));
+            let this = Arc::clone(&this);
+            let built_from = Arc::clone(&built_from);
             if *locked(&built_from) == config.llm {
                 return Ok(Box::new(|| {}));
             }
-            let (model, settings) = (build(config)?, config.llm.clone());
+            let model = build(config)?;
+            let settings = config.llm.clone();
             Ok(Box::new(move || {
                 this.model.store(Arc::new(model));
                 *locked(&built_from) = settings;

@@ -98,7 +98,8 @@ impl Passwords {
         if password.chars().count() > *LENGTH.end() {
             return false;
         }
-        let (hash, password) = (hash.clone(), password.to_owned());
+        let hash = hash.clone();
+        let password = password.to_owned();
         self.work(move || verify(hash.expose(), &password)).await.unwrap_or(false)
     }
 

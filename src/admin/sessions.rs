@@ -402,7 +402,8 @@ impl AdminSessions {
         };
         let (access_token, ..) = token(Kind::Access, self.access)?;
         let (refresh_token, jti, expires) = token(Kind::Refresh, self.refresh)?;
-        let (token_type, expires_in) = ("bearer".to_owned(), self.access.as_secs());
+        let token_type = "bearer".to_owned();
+        let expires_in = self.access.as_secs();
         let pair = TokenPair { access_token, refresh_token, token_type, expires_in };
         let state = json!({"refresh": jti, "expires": expires, PRINT: print});
         Ok((pair, state))

@@ -74,7 +74,8 @@ pub struct RuntimeSettings {
 impl RuntimeSettings {
     /// Creates the settings on top of this configuration, for these parts of the server.
     pub fn new(base: Config, store: Arc<dyn SettingsStore>, uses: Vec<SettingsUser>) -> Self {
-        let (changed, changing) = (Mutex::default(), tokio::sync::Mutex::default());
+        let changed = Mutex::default();
+        let changing = tokio::sync::Mutex::default();
         Self { base, store, uses, changed, changing }
     }
 
@@ -149,7 +150,8 @@ impl RuntimeSettings {
     ) -> Result<(), ChangeError> {
         let _one_at_a_time = self.changing.lock().await;
         let mut changed = self.changed().clone();
-        let (mut kept, mut told) = (Vec::new(), Map::new());
+        let mut kept = Vec::new();
+        let mut told = Map::new();
         for (key, value) in wanted {
             if !CHANGEABLE.contains(&key.as_str()) {
                 return Err(ChangeError::Unknown(key.clone()));
@@ -233,7 +235,8 @@ mod tests {
         let seen = Arc::clone(&tokens);
         let part: SettingsUser = Box::new(move |config| {
             anyhow::ensure!(config.llm.max_tokens != 13, "`llm.max_tokens` is 13: use another");
-            let (seen, now) = (Arc::clone(&seen), config.llm.max_tokens);
+            let seen = Arc::clone(&seen);
+            let now = config.llm.max_tokens;
             Ok(Box::new(move || seen.store(now, Ordering::Relaxed)))
         });
         (RuntimeSettings::new(base, Arc::clone(store) as _, vec![part]), tokens)

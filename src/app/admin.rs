@@ -72,15 +72,18 @@ impl Changing {
             ..
         } = self;
         // All conversations share the policies.
-        let (of_text, of_chats) = (tool_policies.clone(), tool_policies.clone());
+        let of_text = tool_policies.clone();
+        let of_chats = tool_policies.clone();
         [
             Box::new(|config| Ok(Box::new(telemetry::changed(&config.log.level)?))),
             Box::new(move |config| {
-                let (dialogue, settings) = (dialogue.clone(), dialogue_of(config));
+                let dialogue = dialogue.clone();
+                let settings = dialogue_of(config);
                 Ok(Box::new(move || dialogue.set(settings)))
             }),
             Box::new(move |config| {
-                let (gateway, idle) = (gateway.clone(), gateway_idle.clone());
+                let gateway = gateway.clone();
+                let idle = gateway_idle.clone();
                 let settings = config.text_clients(&of_text);
                 Ok(Box::new(move || {
                     idle.set(settings.session_idle);
@@ -88,23 +91,28 @@ impl Changing {
                 }))
             }),
             Box::new(move |config| {
-                let (chat, settings) = (chat.clone(), config.chat_sessions(&of_chats));
+                let chat = chat.clone();
+                let settings = config.chat_sessions(&of_chats);
                 Ok(Box::new(move || chat.set(settings)))
             }),
             Box::new(move |config| {
-                let (policies, new) = (tool_policies.clone(), config.tools.policies());
+                let policies = tool_policies.clone();
+                let new = config.tools.policies();
                 Ok(Box::new(move || policies.set(new)))
             }),
             Box::new(move |config| {
-                let (museum, settings) = (Arc::clone(&museum), config.museum.clone());
+                let museum = Arc::clone(&museum);
+                let settings = config.museum.clone();
                 Ok(Box::new(move || museum.change(settings)))
             }),
             Box::new(move |config| {
-                let (history, settings) = (history.clone(), config.history.clone());
+                let history = history.clone();
+                let settings = config.history.clone();
                 Ok(Box::new(move || history.change(settings)))
             }),
             Box::new(move |config| {
-                let (usage, settings) = (usage.clone(), config.usage.clone());
+                let usage = usage.clone();
+                let settings = config.usage.clone();
                 Ok(Box::new(move || usage.settings().set(settings)))
             }),
         ]
@@ -140,7 +148,8 @@ pub(super) fn build_admin(
 
 /// Returns a function for the numbers of connections, and the cost of the models by frontend.
 fn figures(changing: &Changing, costs: &CostTracker) -> Arc<dyn Fn() -> Figures + Send + Sync> {
-    let (devices, slots) = (changing.devices.clone(), changing.text_slots.clone());
+    let devices = changing.devices.clone();
+    let slots = changing.text_slots.clone();
     let costs = costs.clone();
     Arc::new(move || Figures {
         devices: devices.connected().len(),

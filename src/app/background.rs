@@ -42,8 +42,10 @@ pub(super) fn spawn_periodic(
     certificate: Option<&Arc<Certificate>>,
 ) -> Vec<JoinHandle<()>> {
     let texts = &services.clients.service;
-    let (sessions, every) = (Arc::clone(&texts.sessions), texts.settings.get().sweep_every);
-    let (chats, events) = (services.chats.service.clone(), services.chats.service.clone());
+    let sessions = Arc::clone(&texts.sessions);
+    let every = texts.settings.get().sweep_every;
+    let chats = services.chats.service.clone();
+    let events = services.chats.service.clone();
     let museum = Arc::clone(&services.museum.museum);
     let settings = Arc::clone(&services.admin.settings);
     let mut tasks = vec![
@@ -95,7 +97,8 @@ pub(super) fn follow_tool_servers(registry: Registry, others: bool) -> JoinHandl
 
 /// Stores turns that end and what they use, and deletes what is old.
 pub(super) fn keep_records(records: &Records, process: &CancellationToken) -> [JoinHandle<()>; 3] {
-    let (storing, trimming) = (records.history.clone(), records.history.clone());
+    let storing = records.history.clone();
+    let trimming = records.history.clone();
     [
         tokio::spawn(storing.run(process.clone())),
         tokio::spawn(trimming.keep_trimming()),

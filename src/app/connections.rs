@@ -55,7 +55,8 @@ impl Connections {
     {
         let factory = Rc::new(factory);
         fn_factory(move || {
-            let (making, connections) = (factory.new_service(()), self.clone());
+            let making = factory.new_service(());
+            let connections = self.clone();
             async move { Ok(Limited { service: making.await?, connections }) }
         })
     }

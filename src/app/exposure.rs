@@ -44,7 +44,9 @@ fn exposure(config: &Config) -> Vec<(&'static str, Admitted)> {
         AuthRequired::Always => Admitted::Token("a device's token"),
         AuthRequired::Auto => Admitted::DevicesNear,
     };
-    let (gateway, chat, museum) = (&config.gateway, &config.chat, &config.museum);
+    let gateway = &config.gateway;
+    let chat = &config.chat;
+    let museum = &config.museum;
     let admin = if never { Admitted::Everybody } else { Admitted::Token("auth.admin_token") };
     let near = if never { Admitted::Everybody } else { Admitted::Near };
     let rows = [

@@ -75,7 +75,9 @@ pub(super) fn listen(
             next_request: config.http.next_request,
             stopping: server.graceful_shutdown_signal(),
         };
-        let (app, connections, name) = (app.clone(), connections.clone(), http.address.to_string());
+        let app = app.clone();
+        let connections = connections.clone();
+        let name = http.address.to_string();
         server = match tls.clone().filter(|_| secure) {
             None => server.listen(name, listener, move || {
                 let service = http.clone().service(app(), plain);

@@ -45,8 +45,10 @@ pub async fn run(args: &Args, env: &dyn EnvVars) -> anyhow::Result<()> {
     let what = if args.remove { "password removed" } else { "password changed" };
     let folder = config::env::data_dir(&config.server.data_dir, env);
     let store = SqlStore::patient(config.store.url.expose(), &folder)?;
-    let (at, details) = (Timestamp::now(), json!({"from": "hearken password"}));
-    let (who, what) = (USERNAME.to_owned(), what.to_owned());
+    let at = Timestamp::now();
+    let details = json!({"from": "hearken password"});
+    let who = USERNAME.to_owned();
+    let what = what.to_owned();
     let entry = AuditEntry { number: 0, at, who, what: what.clone(), details };
     let changed = store.change(&[(HASH.to_owned(), kept)], &entry).await;
     store.shut().await;

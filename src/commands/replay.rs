@@ -39,7 +39,7 @@ pub struct ReplayArgs {
     #[arg(long)]
     pub expect: bool,
     /// Use the device in this mode instead of the recording's: auto, manual or realtime.
-    #[arg(long, value_parser = super::listen_mode)]
+    #[arg(long)]
     pub mode: Option<ListenMode>,
     /// Use this firmware: 1.5.5, 1.6.0, 1.6.2, 1.6.6, 1.7.6, 1.8.0, 2.0.0, 2.1.0, 2.2.2, 2.2.6,
     /// 2.3.0, 2.4.2 or newest.

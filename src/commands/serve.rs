@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
+use hearken_base::stop_signal::on_signal;
 use hearken_base::wall_clock;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{self, EnvVars};
-use crate::{app, engines, service_manager, shutdown, telemetry};
+use crate::{app, engines, service_manager, telemetry};
 
 /// Run the voice server, with the engines that its configuration needs.
 #[derive(Debug, clap::Args)]
@@ -68,7 +69,7 @@ pub async fn run(args: Args, env: &dyn EnvVars) -> anyhow::Result<()> {
             process.cancel();
             served
         },
-        shutdown::on_signal(process.clone()),
+        on_signal(process.clone()),
         told,
     );
     served?;

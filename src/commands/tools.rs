@@ -208,7 +208,8 @@ fn listed(inventory: &Value) -> String {
             "" => String::new(),
             reason => format!(": {reason}"),
         };
-        let (name, state) = (text("name"), text("state"));
+        let name = text("name");
+        let state = text("state");
         let from = match (text("origin").as_str(), text("kind")) {
             ("configuration", kind) => format!("configured, {kind}"),
             ("api", kind) => format!("added, {kind}"),

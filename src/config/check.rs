@@ -68,7 +68,8 @@ fn usage(config: &Config) -> Result<(), ConfigError> {
     if u.currency.chars().count() <= 16 && !u.currency.chars().any(char::is_control) {
         return Ok(());
     }
-    let (value, remedy) = (u.currency.clone(), "use a name of at most 16 characters".to_owned());
+    let value = u.currency.clone();
+    let remedy = "use a name of at most 16 characters".to_owned();
     Err(ConfigError::Value { key: "usage.currency", value, remedy })
 }
 
@@ -262,7 +263,8 @@ fn gateway(config: &Config) -> Result<(), ConfigError> {
 
 /// Checks the settings of Redis.
 fn redis(config: &Config) -> Result<(), ConfigError> {
-    let (url, prefix) = (config.redis.url.expose(), &config.redis.prefix);
+    let url = config.redis.url.expose();
+    let prefix = &config.redis.prefix;
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if !(1..=64).contains(&prefix.len()) || !prefix.chars().all(plain) {
         let remedy = "use 1 to 64 letters, digits, `-`, `_` and `.`".to_owned();
@@ -271,7 +273,8 @@ fn redis(config: &Config) -> Result<(), ConfigError> {
     if !url.is_empty() && !url.starts_with("redis://") {
         let remedy = "use redis://HOST:PORT, or leave it empty (REDIS_URL); rediss://, which is \
                       Redis over TLS, is not supported: use a tunnel or a private network";
-        let (value, remedy) = ("another address".into(), remedy.to_owned());
+        let value = "another address".into();
+        let remedy = remedy.to_owned();
         return Err(ConfigError::Value { key: "redis.url", value, remedy });
     }
     within("redis.timeout_ms", config.redis.timeout_ms, 10, 60_000)

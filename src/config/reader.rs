@@ -118,7 +118,8 @@ fn variables(
     let mut found = Vec::new();
     let all = env.all();
     for alias in ALIASES {
-        let (name, key) = (alias.name.to_owned(), alias.key.to_owned());
+        let name = alias.name.to_owned();
+        let key = alias.key.to_owned();
         if let Some(text) = all.get(alias.name).filter(|v| !v.is_empty()) {
             let text = if alias.seconds { milliseconds(text) } else { text.clone() };
             found.push((name, key, text));

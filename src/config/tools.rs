@@ -93,7 +93,8 @@ impl ToolsConfig {
 
 impl Default for ToolsConfig {
     fn default() -> Self {
-        let (t, policies) = (ToolSettings::default(), ToolPolicies::default());
+        let t = ToolSettings::default();
+        let policies = ToolPolicies::default();
         Self {
             max_rounds: t.max_rounds,
             max_tools: t.max_tools,

@@ -22,7 +22,7 @@ fn turn(journal: &TurnJournal, words: &str) {
 
 async fn heard(history: &History) -> Vec<String> {
     let turns = history.store().turns(&HistoryFilter::default(), 10).await.unwrap();
-    turns.into_iter().map(|found| found.turn.heard).collect()
+    turns.into_iter().map(|found| found.heard).collect()
 }
 
 fn in_memory(keep: Keep) -> (History, TurnJournal) {
@@ -46,7 +46,7 @@ async fn only_what_ends_while_it_is_wanted_is_kept() {
     turn(&journal, "after");
     history.store_rest(&process).await;
     assert_eq!(heard(&history).await, ["meanwhile"]);
-    let kept = history.store().turns(&HistoryFilter::default(), 10).await.unwrap().remove(0).turn;
+    let kept = history.store().turns(&HistoryFilter::default(), 10).await.unwrap().remove(0);
     assert_eq!(
         (kept.kind.as_str(), kept.outcome.as_str(), kept.said.as_str()),
         ("text", "answered", "yes")
@@ -80,7 +80,8 @@ async fn a_turn_that_the_store_refuses_is_stored_when_it_is_back() {
     let folder = tempfile::tempdir().unwrap();
     let [file, aside] = ["hearken.db", "aside.db"].map(|name| folder.path().join(name));
     std::fs::write(&file, "this is no database, and it is long enough to be seen as such").unwrap();
-    let (journal, process) = (TurnJournal::default(), CancellationToken::new());
+    let journal = TurnJournal::default();
+    let process = CancellationToken::new();
     let store = Arc::new(SqlStore::file(&file).unwrap());
     let history = History::new(Arc::clone(&store) as _, settings(Keep::Text), journal.clone());
     let running = tokio::spawn(history.clone().run(process.clone()));
@@ -106,7 +107,8 @@ async fn a_turn_that_began_before_its_client_was_deleted_is_not_stored_when_it_e
             trace.answers("words");
             trace
         };
-        let (theirs, other) = (begin("somebody"), begin("somebody else"));
+        let theirs = begin("somebody");
+        let other = begin("somebody else");
         assert_eq!(history.delete(&part).await.unwrap(), 0);
         // Times are told in milliseconds.
         sleep(Duration::from_millis(5)).await;

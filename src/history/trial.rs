@@ -10,7 +10,7 @@ use hearken_dialogue::role::AssignedRole;
 use hearken_dialogue::usage::UsageMeter;
 use hearken_dialogue::{ConversationStyle, DialogueSettings, LocalTime};
 use hearken_ports::role::RoleSettings;
-use hearken_ports::store::{HistoryFilter, HistoryStore, StoreError, StoredTurn};
+use hearken_ports::store::{HistoryFilter, HistoryStore, HistoryTurn, StoreError};
 use hearken_ports::usage::{LimitReached, Used};
 use hearken_ports::{ChatMessage, Llm, LlmDelta, Prompt, ProviderError, Role};
 use jiff::{SignedDuration, Timestamp};
@@ -89,15 +89,15 @@ impl Trials {
     pub async fn repeat(
         &self,
         store: &dyn HistoryStore,
-        turn: &StoredTurn,
+        turn: &HistoryTurn,
         role: RoleSettings,
     ) -> Result<TrialAnswer, TrialError> {
         let _free = self.free.try_acquire().map_err(|_| TrialError::Busy)?;
-        if turn.turn.heard.is_empty() {
+        if turn.heard.is_empty() {
             return Err(TrialError::NoWords);
         }
         let earlier = earlier(store, turn).await?;
-        self.answer(&earlier, &turn.turn.heard, role).await
+        self.answer(&earlier, &turn.heard, role).await
     }
 
     /// Answers these words as this role would.
@@ -125,7 +125,7 @@ impl Trials {
 
     async fn answer(
         &self,
-        earlier: &[StoredTurn],
+        earlier: &[HistoryTurn],
         words: &str,
         role: RoleSettings,
     ) -> Result<TrialAnswer, TrialError> {
@@ -133,7 +133,8 @@ impl Trials {
         let prompt = self.prompt(earlier, words, role);
         self.usage.count(USAGE_KIND, "", "", &Used { turns: 1, ..Used::default() });
         let mut usage = self.usage.counts_model(USAGE_KIND, &prompt, &*self.llm);
-        let (begun, mut first_word) = (Instant::now(), None);
+        let begun = Instant::now();
+        let mut first_word = None;
         let mut answer = self.llm.reply(prompt);
         let mut text = String::new();
         while let Some(delta) = answer.next().await {
@@ -149,13 +150,13 @@ impl Trials {
         Ok(TrialAnswer { text, first_word, total: begun.elapsed(), earlier: earlier.len() })
     }
 
-    fn prompt(&self, earlier: &[StoredTurn], words: &str, role: RoleSettings) -> Prompt {
+    fn prompt(&self, earlier: &[HistoryTurn], words: &str, role: RoleSettings) -> Prompt {
         let settings = self.dialogue.get();
         let role = Arc::new(AssignedRole { settings: role, ..AssignedRole::default() });
         let style = ConversationStyle::default().with_role(Some(Arc::clone(&role)));
         let system = style.instructions(&settings.system_prompt, &(self.now)());
         let mut messages = vec![ChatMessage::new(Role::System, system)];
-        for StoredTurn { turn, .. } in earlier {
+        for turn in earlier {
             messages.push(ChatMessage::new(Role::User, &*turn.heard));
             messages.push(ChatMessage::new(Role::Assistant, &*turn.said));
         }
@@ -173,24 +174,24 @@ impl Trials {
 /// Returns the turns of the same conversation before this one, oldest first.
 async fn earlier(
     store: &dyn HistoryStore,
-    turn: &StoredTurn,
-) -> Result<Vec<StoredTurn>, StoreError> {
+    turn: &HistoryTurn,
+) -> Result<Vec<HistoryTurn>, StoreError> {
     let filter = HistoryFilter {
-        client: turn.turn.client.clone(),
-        kind: turn.turn.kind.clone(),
+        client: turn.client.clone(),
+        kind: turn.kind.clone(),
         before: Some(turn.number),
         ..HistoryFilter::default()
     };
-    let mut next = turn.turn.began;
+    let mut next = turn.began;
     let mut found = store.turns(&filter, MOST_EARLIER).await?;
     let goes_on = |began: &Timestamp| {
         let near = next.duration_since(*began) <= PAUSE;
         next = *began;
         near
     };
-    let near = found.iter().map(|found| found.turn.began).take_while(goes_on).count();
+    let near = found.iter().map(|found| found.began).take_while(goes_on).count();
     found.truncate(near);
-    found.retain(|found| !found.turn.heard.is_empty() && !found.turn.said.is_empty());
+    found.retain(|found| !found.heard.is_empty() && !found.said.is_empty());
     found.reverse();
     Ok(found)
 }

@@ -12,11 +12,11 @@ use hearken_proto::fault::Fault;
 use hearken_proto::ids::DeviceId;
 use jiff::Timestamp;
 
-use super::fault::{Refusal, refusal};
-use super::peer::Peer;
-use super::request_identity::{Caller, bearer, shows};
 use crate::auth::{SecretFileError, TokenError, Tokens, load_or_create, same};
 use crate::config::{AuthConfig, AuthRequired};
+use crate::http::fault::{Refusal, refusal};
+use crate::http::peer::Peer;
+use crate::http::request_identity::{Caller, bearer, shows};
 
 /// File name of the tokens' secret in the data folder.
 pub const SECRET_FILE: &str = "secret";
@@ -51,7 +51,7 @@ pub struct Face {
 
 /// Why a request may use such routes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Admission {
+pub(crate) enum Admission {
     /// Nobody needs a token.
     Anybody,
     /// It has the token of the routes, or the admin token.
@@ -131,17 +131,17 @@ impl Auth {
     }
 
     /// Returns true if a device must send its id.
-    pub(super) fn needs_id(&self, request: &HttpRequest) -> bool {
+    pub(crate) fn needs_id(&self, request: &HttpRequest) -> bool {
         self.needs_token(request) || !self.allowed.is_empty()
     }
 
     /// Returns true if a device must send its token.
-    pub(super) fn needs_token(&self, request: &HttpRequest) -> bool {
+    pub(crate) fn needs_token(&self, request: &HttpRequest) -> bool {
         self.device_keys(request).is_some()
     }
 
     /// Checks that the device is on the list of allowed devices, if there is one.
-    pub(super) fn allows(&self, device_id: &DeviceId) -> Result<(), Refusal> {
+    pub(crate) fn allows(&self, device_id: &DeviceId) -> Result<(), Refusal> {
         if self.allowed.is_empty() || self.allowed.contains(device_id.as_str()) {
             return Ok(());
         }
@@ -149,8 +149,9 @@ impl Auth {
     }
 
     /// Creates a token for a device; empty if this request needs none.
-    pub(super) fn mint(&self, request: &HttpRequest, caller: &Caller, at: Timestamp) -> String {
-        let (device_id, client_id) = (caller.device_id.as_str(), caller.client_id.expose());
+    pub(crate) fn mint(&self, request: &HttpRequest, caller: &Caller, at: Timestamp) -> String {
+        let device_id = caller.device_id.as_str();
+        let client_id = caller.client_id.expose();
         let token = self.device_keys(request).map(|k| k.tokens.mint(device_id, client_id, at));
         token.flatten().unwrap_or_default()
     }
@@ -159,7 +160,7 @@ impl Auth {
     ///
     /// # Errors
     /// No device needs one, or its id cannot be signed.
-    pub(super) fn mint_for(
+    pub(crate) fn mint_for(
         &self,
         caller: &Caller,
         at: Timestamp,
@@ -175,19 +176,20 @@ impl Auth {
     /// Checks that a device's token was made by this server and has not expired. Returns the time
     /// when it was made; `None` if this request needs none. Whether it was revoked is not known
     /// here.
-    pub(super) fn token_made_at(
+    pub(crate) fn token_made_at(
         &self,
         request: &HttpRequest,
         caller: &Caller,
         token: &str,
     ) -> Result<Option<Timestamp>, TokenError> {
         let Some(keys) = self.device_keys(request) else { return Ok(None) };
-        let (device_id, client_id) = (caller.device_id.as_str(), caller.client_id.expose());
+        let device_id = caller.device_id.as_str();
+        let client_id = caller.client_id.expose();
         keys.tokens.check(token, device_id, client_id, wall_clock::dates()).map(Some)
     }
 
     /// Checks that the request has the admin token, also on this machine.
-    pub(super) fn admin(&self, request: &HttpRequest) -> Result<(), Refusal> {
+    pub(crate) fn admin(&self, request: &HttpRequest) -> Result<(), Refusal> {
         if self.is_admin(request) {
             return Ok(());
         }
@@ -204,7 +206,7 @@ impl Auth {
     }
 
     /// Checks that the request comes from this machine or its network, or has the admin token.
-    pub(super) fn near(&self, request: &HttpRequest) -> Result<(), Refusal> {
+    pub(crate) fn near(&self, request: &HttpRequest) -> Result<(), Refusal> {
         if Peer::of(request) == Peer::Elsewhere { self.admin(request) } else { Ok(()) }
     }
 
@@ -213,7 +215,7 @@ impl Auth {
     ///
     /// # Errors
     /// Returns what is missing.
-    pub(super) fn face(&self, request: &HttpRequest, face: &Face) -> Result<Admission, String> {
+    pub(crate) fn face(&self, request: &HttpRequest, face: &Face) -> Result<Admission, String> {
         let Face { section, token, open_to_all } = face;
         let is_admin = self.keys.is_some() && self.is_admin(request);
         if !token.is_empty() {
@@ -240,7 +242,7 @@ impl Auth {
     }
 
     /// Returns true if one of these tokens is the admin token.
-    pub(super) fn has_admin_token(&self, tokens: &[String]) -> bool {
+    pub(crate) fn has_admin_token(&self, tokens: &[String]) -> bool {
         let is_admins = |keys: &Keys| tokens.iter().any(|token| same(token, keys.admin.expose()));
         self.keys.as_ref().is_some_and(is_admins)
     }

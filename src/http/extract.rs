@@ -12,29 +12,29 @@ use hearken_proto::ids::SessionId;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::auth::Admission;
-use super::chat::{UNFIT, failed, session_of};
-use super::fault::{Refusal, refusal};
-use super::middleware::owner_of;
-use super::request_identity::{bearer, json_or};
-use super::{AccessControl, Admin, Chats};
 use crate::admin::sessions::{LoggedIn, USERNAME};
+use crate::http::auth::Admission;
+use crate::http::conversations::chat::{UNFIT, failed, session_of};
+use crate::http::fault::{Refusal, refusal};
+use crate::http::middleware::owner_of;
+use crate::http::request_identity::{bearer, json_or};
+use crate::http::{AccessControl, Admin, Chats};
 
 /// Somebody with the admin token, or somebody who is logged in (told) and whose right opens the route; anybody where no token
 /// is required.
-pub(super) struct Operator(pub(super) Option<LoggedIn>);
+pub(crate) struct Operator(pub(super) Option<LoggedIn>);
 
 /// Somebody on this machine or in its network, or with the admin token.
-pub(super) struct Near;
+pub(crate) struct Near;
 
 /// Application that may use chat sessions.
-pub(super) struct Application(pub(super) Asker);
+pub(crate) struct Application(pub(super) Asker);
 
 /// Session that the address names, of an application that may use it. Every route of one session
 /// takes its id from here.
-pub(super) struct OwnSession {
-    pub(super) id: SessionId,
-    pub(super) asker: Asker,
+pub(crate) struct OwnSession {
+    pub(crate) id: SessionId,
+    pub(crate) asker: Asker,
 }
 
 /// Part of the addresses of one session.
@@ -44,17 +44,17 @@ struct SessionPath {
 }
 
 /// Somebody who is logged in and whose right opens the route.
-pub(super) struct AdminSession(pub(super) LoggedIn);
+pub(crate) struct AdminSession(pub(super) LoggedIn);
 
 /// Returns the state of this type; every route that needs it is registered together with it.
-pub(super) fn state<T: 'static>(request: &HttpRequest) -> Result<&T, Refusal> {
+pub(crate) fn state<T: 'static>(request: &HttpRequest) -> Result<&T, Refusal> {
     let state = request.app_data::<web::Data<T>>().map(|data| &***data);
     state.ok_or_else(|| refusal(Fault::Internal, "this address is not set up"))
 }
 
 impl Operator {
     /// Returns the name of who asks; that of the administrator for the admin token.
-    pub(super) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         self.0.as_ref().map_or(USERNAME, |who| &who.who)
     }
 }
@@ -140,11 +140,11 @@ impl FromRequest for AdminSession {
 
 /// JSON body of this type, of somebody who may use the route; who may not is refused before the body is read, and anything
 /// else as a bad request.
-pub(super) struct JsonBody<T>(pub(super) T);
+pub(crate) struct JsonBody<T>(pub(super) T);
 
 /// JSON body of a request about chat sessions, whose document has a fault of its own for an invalid
 /// one.
-pub(super) struct ChatBody<T>(pub(super) T);
+pub(crate) struct ChatBody<T>(pub(super) T);
 
 /// Reads the body, and puts it into this type of extractor.
 fn read<T: DeserializeOwned + 'static, Body: 'static>(

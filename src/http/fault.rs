@@ -24,7 +24,7 @@ const GUESS_AGAIN_SECONDS: &str = "60";
 /// Response that refuses a request; boxed, because responses are large and this is the error type
 /// of results.
 #[derive(Debug)]
-pub(super) struct Refusal(Box<HttpResponse>);
+pub(crate) struct Refusal(Box<HttpResponse>);
 
 impl From<HttpResponse> for Refusal {
     fn from(response: HttpResponse) -> Self {
@@ -46,17 +46,17 @@ impl From<Refusal> for actix_web::Error {
 
 impl Refusal {
     /// Returns the HTTP status of the response.
-    pub(super) fn status(&self) -> StatusCode {
+    pub(crate) fn status(&self) -> StatusCode {
         self.0.status()
     }
 }
 
 /// Result of a route that may refuse a request.
-pub(super) type Answer = Result<HttpResponse, Refusal>;
+pub(crate) type Answer = Result<HttpResponse, Refusal>;
 
 /// Body of an error response.
 #[derive(Serialize, ToSchema)]
-pub(super) struct FaultBody {
+pub(crate) struct FaultBody {
     /// Description of the fault.
     error: FaultTold,
 }
@@ -72,7 +72,7 @@ struct FaultTold {
 
 impl FaultBody {
     /// Creates the body from a fault and its details.
-    pub(super) fn new(fault: Fault, about: &str) -> Self {
+    pub(crate) fn new(fault: Fault, about: &str) -> Self {
         let row = fault.row();
         let message = format!("{}: {about}", row.meaning);
         Self { error: FaultTold { code: row.code, message } }
@@ -80,7 +80,7 @@ impl FaultBody {
 }
 
 /// Description of every error response, for the API description.
-pub(super) struct Faults;
+pub(crate) struct Faults;
 
 impl IntoResponses for Faults {
     fn responses() -> BTreeMap<String, RefOr<Response>> {
@@ -90,7 +90,7 @@ impl IntoResponses for Faults {
 
 /// Describes all error responses with a body of this schema, one field of which contains the
 /// reason.
-pub(super) fn refusals(schema: &str, field: &str) -> BTreeMap<String, RefOr<Response>> {
+pub(crate) fn refusals(schema: &str, field: &str) -> BTreeMap<String, RefOr<Response>> {
     let of = |status: &str, what: &str| {
         let content = Content::new(Some(Ref::from_schema_name(schema)));
         let response = ResponseBuilder::new()
@@ -103,7 +103,7 @@ pub(super) fn refusals(schema: &str, field: &str) -> BTreeMap<String, RefOr<Resp
 }
 
 /// Builds the error response of a fault and its details.
-pub(super) fn answer(fault: Fault, about: &str) -> HttpResponse {
+pub(crate) fn answer(fault: Fault, about: &str) -> HttpResponse {
     let row = fault.row();
     let status = StatusCode::from_u16(row.http_status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = HttpResponse::build(status);
@@ -130,7 +130,7 @@ pub(super) fn answer(fault: Fault, about: &str) -> HttpResponse {
 }
 
 /// Builds the error response as the error of a result.
-pub(super) fn refusal(fault: Fault, about: &str) -> Refusal {
+pub(crate) fn refusal(fault: Fault, about: &str) -> Refusal {
     answer(fault, about).into()
 }
 
@@ -139,7 +139,7 @@ pub(super) fn refusal(fault: Fault, about: &str) -> Refusal {
 static OUTAGES: LazyLock<PacedLog> = LazyLock::new(PacedLog::default);
 
 /// Logs that a request failed because a part of the server is down.
-pub(super) fn log_outage(error: &dyn std::error::Error) {
+pub(crate) fn log_outage(error: &dyn std::error::Error) {
     OUTAGES.log(|left_out| {
         let causes = std::iter::successors(error.source(), |cause| cause.source());
         let cause = causes.map(ToString::to_string).collect::<Vec<_>>().join(": ");
@@ -148,7 +148,7 @@ pub(super) fn log_outage(error: &dyn std::error::Error) {
 }
 
 /// Builds the client's response to an error of the store, and logs its cause.
-pub(super) fn store_failed(error: &StoreError) -> Refusal {
+pub(crate) fn store_failed(error: &StoreError) -> Refusal {
     log_outage(error);
     let fault = match error.kind {
         StoreErrorKind::Full => Fault::Busy,
@@ -158,7 +158,7 @@ pub(super) fn store_failed(error: &StoreError) -> Refusal {
 }
 
 /// Answers requests to unknown addresses, or with an unsupported method.
-pub(super) async fn not_found(request: HttpRequest) -> HttpResponse {
+pub(crate) async fn not_found(request: HttpRequest) -> HttpResponse {
     let methods = methods_of(request.path());
     if methods.is_empty() {
         return answer(Fault::NotFound, request.path());

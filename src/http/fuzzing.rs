@@ -5,16 +5,17 @@ use actix_web::test::TestRequest;
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 
-use super::ota::{self, MAX_REPORT_CHARS};
-use super::request_identity::{Caller, MAX_ID_CHARS, bearer, reached_at};
-use super::vision::{self, MAX_QUESTION_BYTES};
+use crate::http::devices::ota::{self, MAX_REPORT_CHARS};
+use crate::http::devices::vision::{self, MAX_QUESTION_BYTES};
+use crate::http::request_identity::{Caller, MAX_ID_CHARS, bearer, reached_at};
 
 /// Splits an input into headers, one a line up to an empty line, and a body.
 fn request(bytes: &[u8]) -> (HttpRequest, &[u8]) {
     let mut request = TestRequest::default();
     let mut rest = bytes;
     while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
-        let (line, after) = (&rest[..end], &rest[end + 1..]);
+        let line = &rest[..end];
+        let after = &rest[end + 1..];
         rest = after;
         if line.is_empty() {
             break;

@@ -21,7 +21,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
 
-use super::extract::Near;
+use crate::http::extract::Near;
 use crate::telemetry::open_metrics;
 use crate::words;
 
@@ -247,7 +247,7 @@ impl StoreCheck {
 /// server's version, and, if a Redis is configured, the state of its connection.
 #[utoipa::path(get, path = "/healthz", tag = "server",
     responses((status = 200, body = Healthy), (status = 503, body = Healthy)))]
-pub(super) async fn healthz(health: web::Data<Health>) -> HttpResponse {
+pub(crate) async fn healthz(health: web::Data<Health>) -> HttpResponse {
     let unready = health.unready();
     let status = match unready {
         Some(Unready::Starting) => HealthStatus::Starting,
@@ -270,7 +270,7 @@ pub(super) async fn healthz(health: web::Data<Health>) -> HttpResponse {
 /// each.
 #[utoipa::path(get, path = "/readyz", tag = "server",
     responses((status = 200, body = Ready), (status = 503, body = Ready)))]
-pub(super) async fn readyz(health: web::Data<Health>) -> HttpResponse {
+pub(crate) async fn readyz(health: web::Data<Health>) -> HttpResponse {
     let dependencies = health.states().await;
     let status = match health.unready() {
         Some(Unready::Starting) => ReadyStatus::Starting,
@@ -293,7 +293,7 @@ fn answer(ready: bool) -> HttpResponseBuilder {
 /// text format for who prefers that in `Accept`: there, the buckets of the times of turns name the trace of their last turn.
 #[utoipa::path(get, path = "/metrics", tag = "server", responses((status = 200, content(
     (String = "text/plain"), (String = "application/openmetrics-text")))))]
-pub(super) async fn metrics(
+pub(crate) async fn metrics(
     _: Near,
     health: web::Data<Health>,
     accept: Option<web::Header<Accept>>,

@@ -14,7 +14,7 @@ struct HeldBody<T> {
 }
 
 /// Lets the response hold `held` until its body is written or its client has left.
-pub(super) fn hold<T: Unpin + 'static>(
+pub(crate) fn hold<T: Unpin + 'static>(
     response: ServiceResponse<BoxBody>,
     held: T,
 ) -> ServiceResponse<BoxBody> {

@@ -17,7 +17,7 @@ use socket2::{SockRef, Socket};
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::held_body::hold;
+use crate::http::held_body::hold;
 
 /// Connection that is watched.
 #[derive(Clone)]
@@ -88,7 +88,7 @@ pub fn watch(stream: &TcpStream, extensions: &mut Extensions, limit: Duration) {
 
 /// Counts a request of a watched connection until its answer is written. A connection that becomes
 /// a WebSocket is not watched any more.
-pub(super) async fn counted(
+pub(crate) async fn counted(
     request: ServiceRequest,
     next: Next<BoxBody>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {

@@ -32,16 +32,16 @@ use tracing::Instrument as _;
 use self::limits::{Limits, OverLimit};
 use self::origin::OriginRules;
 use self::traffic::Traffic;
-use super::fault::answer;
-use super::held_body::hold;
-use super::kept_connections::counted;
-use super::peer;
 use crate::config::HttpConfig;
+use crate::http::fault::answer;
+use crate::http::held_body::hold;
+use crate::http::kept_connections::counted;
+use crate::http::peer;
 
 /// Header of a request's id, in both directions.
-pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Header with the id of the trace of a turn.
-pub(super) const TRACE_ID: HeaderName = HeaderName::from_static("x-trace-id");
+pub(crate) const TRACE_ID: HeaderName = HeaderName::from_static("x-trace-id");
 /// Longest request id accepted from a client, in characters.
 const MAX_REQUEST_ID_CHARS: usize = 64;
 /// Longest path in a log line, in characters, for requests without a route.
@@ -82,12 +82,12 @@ impl MiddlewareState {
     }
 
     /// Returns the address of a client, as a key for rate limits.
-    pub(super) fn address_of(&self, request: &HttpRequest) -> String {
+    pub(crate) fn address_of(&self, request: &HttpRequest) -> String {
         self.limits.address_of(request)
     }
 
     /// Returns true if the limits of an address do not hold for a client.
-    pub(super) fn is_trusted(&self, request: &HttpRequest) -> bool {
+    pub(crate) fn is_trusted(&self, request: &HttpRequest) -> bool {
         self.limits.is_trusted(request)
     }
 
@@ -114,7 +114,7 @@ impl MiddlewareState {
 }
 
 /// Returns the middleware state of a request.
-pub(super) fn middleware_state(request: &HttpRequest) -> Option<&MiddlewareState> {
+pub(crate) fn middleware_state(request: &HttpRequest) -> Option<&MiddlewareState> {
     request.app_data::<web::Data<MiddlewareState>>().map(|state| state.get_ref())
 }
 
@@ -122,18 +122,18 @@ pub(super) fn middleware_state(request: &HttpRequest) -> Option<&MiddlewareState
 ///
 /// # Errors
 /// No slot is free for it.
-pub(super) fn slot_of(request: &HttpRequest, slots: &Slots) -> Result<Slot, NoSlot> {
+pub(crate) fn slot_of(request: &HttpRequest, slots: &Slots) -> Result<Slot, NoSlot> {
     let state = middleware_state(request);
     slots.take(state.and_then(|state| state.limited_address_of(request)).as_deref())
 }
 
 /// Returns the address of a request's client, as a key under which it is counted.
-pub(super) fn address_of(request: &HttpRequest) -> String {
+pub(crate) fn address_of(request: &HttpRequest) -> String {
     middleware_state(request).map(|state| state.address_of(request)).unwrap_or_default()
 }
 
 /// Returns the name under which a client without a credential owns what it creates.
-pub(super) fn owner_of(request: &HttpRequest) -> String {
+pub(crate) fn owner_of(request: &HttpRequest) -> String {
     let trust_proxy = middleware_state(request).is_some_and(|state| state.limits.trust_proxy());
     peer::owner_of(request, trust_proxy)
 }
@@ -219,7 +219,7 @@ fn without_version(uri: &Uri) -> Option<Uri> {
 
 /// Id of a request, in logs and in responses.
 #[derive(Debug, Clone)]
-pub(super) struct RequestId(String);
+pub(crate) struct RequestId(String);
 
 impl RequestId {
     /// Takes the client's id if it is safe for logs, else creates one.
@@ -271,7 +271,8 @@ async fn logged(
         state.traffic.count(&method, route.as_deref(), status, took);
     }
     let path = route.map_or(Cow::Owned(path), Cow::Owned);
-    let (status, ms) = (status.as_u16(), took.as_millis());
+    let status = status.as_u16();
+    let ms = took.as_millis();
     match &*path {
         "/healthz" | "/readyz" | "/metrics" => {
             tracing::debug!(%method, %path, status, ms, "answered")
@@ -358,7 +359,7 @@ fn too_many_at_once() -> HttpResponse {
 }
 
 /// Builds the response for a client that exceeds its rate limit.
-pub(super) fn too_often(wait: std::time::Duration) -> HttpResponse {
+pub(crate) fn too_often(wait: std::time::Duration) -> HttpResponse {
     let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
     let about = format!("try again in {seconds} s");
     let mut response = answer(Fault::RateLimited, &about);

@@ -1,52 +1,24 @@
 //! The route table. Each route parses a request, calls one function and renders the result; no
 //! dialogue, no SQL, no retries here.
 
-mod accounts;
-mod admin;
+mod administration;
 mod auth;
-mod backup;
-mod chat;
-mod chat_worlds;
-mod console;
-mod device;
-mod device_identity;
-mod device_orders;
-mod device_status;
-mod device_tools;
+mod clients;
+mod conversations;
 mod devices;
 mod extract;
 mod fault;
-mod firmware;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
-mod gateway;
 mod health;
 mod held_body;
-mod history;
 pub mod kept_connections;
-mod litemcp;
-mod mcp_endpoint;
 pub mod middleware;
-mod museum;
 pub mod openapi;
-mod ota;
 mod params;
-mod password;
 mod peer;
-mod persons;
 mod request_identity;
-mod role_bodies;
-mod roles;
-mod service_calls;
-mod services;
-mod tokens;
-mod tool_bodies;
-mod tool_servers;
-mod tools_api;
-mod turns;
-mod usage;
-mod vision;
-mod waiting;
+mod tools;
 pub(crate) mod wav;
 mod websocket_bridge;
 
@@ -56,42 +28,49 @@ use actix_web::web::{self, ServiceConfig};
 use hearken_ports::store::DeviceStore;
 use hearken_providers::CallLog;
 
+use self::administration::{accounts, admin, backup, password, persons, service_calls, services};
+use self::clients::{console, gateway, mcp_endpoint, museum};
+use self::conversations::{chat, chat_worlds, history, turns, usage, waiting};
+use self::devices::{
+    device, device_orders, device_records, device_status, device_tools, firmware, ota, vision,
+};
+use self::tools::{roles, tokens, tool_servers, tools_api};
 use crate::history::History;
 use crate::history::trial::Trials;
 use crate::service_tests::ServiceTests;
 use crate::usage::DailyUsage;
 
-pub use admin::{Admin, Figures};
+pub use administration::admin::{Admin, Figures};
+pub use administration::backup::Backups;
+pub use administration::persons::Persons;
 pub use auth::{ADMIN_TOKEN_FILE, Auth, Face, SECRET_FILE, admin_token, secret, tokens};
-pub use backup::Backups;
-pub use chat::Chats;
-pub use console::PATH as CONSOLE_PATH;
-pub use device::DeviceEndpoint;
-pub use device_orders::order_handler;
-pub use gateway::{PAGE_PATH, TextClients};
+pub use clients::console::PATH as CONSOLE_PATH;
+pub use clients::gateway::{PAGE_PATH, TextClients};
+pub use clients::litemcp::{LiteMcp, litemcp_routes};
+pub use clients::museum::MuseumClients;
+pub use conversations::chat::Chats;
+pub use conversations::turns::Turns;
+pub use devices::device::DeviceEndpoint;
+pub use devices::device_orders::order_handler;
+pub use devices::ota::{OtaConfigError, OtaRules};
+pub use devices::vision::PATH as VISION_PATH;
 pub use health::{Dependencies, Health};
-pub use litemcp::{LiteMcp, litemcp_routes};
 pub use middleware::{MiddlewareState, behind};
-pub use museum::MuseumClients;
-pub use ota::{OtaConfigError, OtaRules};
 pub use peer::{Peer, network_of};
-pub use persons::Persons;
-pub use tools_api::ToolsApi;
-pub use turns::Turns;
-pub use vision::PATH as VISION_PATH;
+pub use tools::tools_api::ToolsApi;
 
 /// Access control of devices and users, and the rules of the OTA responses.
 pub struct AccessControl {
     auth: Auth,
     ota: OtaRules,
     store: Arc<dyn DeviceStore>,
-    guesses: devices::Guesses,
+    guesses: device_records::Guesses,
 }
 
 impl AccessControl {
     /// Creates the access control of a server.
     pub fn new(auth: Auth, ota: OtaRules, store: Arc<dyn DeviceStore>) -> Self {
-        Self { auth, ota, store, guesses: devices::Guesses::new() }
+        Self { auth, ota, store, guesses: device_records::Guesses::new() }
     }
 }
 
@@ -266,11 +245,11 @@ pub fn routes(
         .route("/xiaozhi/v1/", web::get().to(device::connect))
         .route(image, web::get().to(firmware::download))
         .route(image, web::head().to(firmware::download))
-        .route("/api/devices", web::get().to(devices::list))
-        .route("/api/devices/bind", web::post().to(devices::bind))
-        .route(one, web::get().to(devices::get))
-        .route(one, web::patch().to(devices::change))
-        .route(one, web::delete().to(devices::forget))
+        .route("/api/devices", web::get().to(device_records::list))
+        .route("/api/devices/bind", web::post().to(device_records::bind))
+        .route(one, web::get().to(device_records::get))
+        .route(one, web::patch().to(device_records::change))
+        .route(one, web::delete().to(device_records::forget))
         .route("/api/devices/{id}/status", web::get().to(device_status::status))
         .route(device_tools::PATH, web::get().to(device_tools::get))
         .route(device_tools::PATH, web::put().to(device_tools::put))
@@ -279,8 +258,8 @@ pub fn routes(
         .route(tokens::OF_DEVICE, web::post().to(tokens::make_for_device))
         .route(tokens::OF_DEVICE, web::delete().to(tokens::revoke_of_device))
         .route("/api/devices/{id}/{order}", web::post().to(device_orders::order))
-        .route(key, web::put().to(devices::provision))
-        .route(key, web::delete().to(devices::unprovision))
+        .route(key, web::put().to(device_records::provision))
+        .route(key, web::delete().to(device_records::unprovision))
         .route("/healthz", web::get().to(health::healthz))
         .route("/readyz", web::get().to(health::readyz))
         .route("/metrics", web::get().to(health::metrics))

@@ -8,12 +8,15 @@ use utoipa::openapi::{Components, OpenApi as Description};
 use utoipa::{Modify, OpenApi};
 use utoipa_swagger_ui::SwaggerUi;
 
-use super::fault::FaultBody;
-use super::{
-    accounts, admin, backup, chat, chat_worlds, device_orders, device_status, device_tools,
-    devices, health, history, mcp_endpoint, museum, password, persons, roles, service_calls,
-    services, tokens, tool_servers, tools_api, turns, usage, waiting,
+use crate::http::administration::{
+    accounts, admin, backup, password, persons, service_calls, services,
 };
+use crate::http::clients::{mcp_endpoint, museum};
+use crate::http::conversations::{chat, chat_worlds, history, turns, usage, waiting};
+use crate::http::devices::{device_orders, device_records, device_status, device_tools};
+use crate::http::fault::FaultBody;
+use crate::http::health;
+use crate::http::tools::{roles, tokens, tool_servers, tools_api};
 
 /// Path of the description.
 pub const PATH: &str = "/api/openapi.json";
@@ -35,8 +38,8 @@ pub const PATH: &str = "/api/openapi.json";
         password::state, password::choose_first, password::change,
         admin::log_in, admin::refresh, admin::log_out, admin::config, admin::change,
         admin::sessions, admin::end_session, admin::metrics, admin::audit,
-        devices::list, devices::get, devices::bind, devices::change, devices::forget,
-        devices::provision, devices::unprovision, device_orders::order,
+        device_records::list, device_records::get, device_records::bind, device_records::change, device_records::forget,
+        device_records::provision, device_records::unprovision, device_orders::order,
         device_status::status, device_tools::get, device_tools::put, device_tools::get_session, device_tools::put_session,
         persons::list, persons::enrol, persons::get, persons::change, persons::delete,
         persons::forget,
@@ -73,6 +76,6 @@ pub fn description() -> Description {
 
 /// Adds the routes of the description and of Swagger UI at `/api/docs/`, which is part of the
 /// program and loads nothing from other servers.
-pub(super) fn routes(services: &mut ServiceConfig) {
+pub(crate) fn routes(services: &mut ServiceConfig) {
     services.service(SwaggerUi::new("/api/docs/{page:.*}").url(PATH, description()));
 }

@@ -8,14 +8,14 @@ use std::str::FromStr;
 use actix_web::HttpRequest;
 use hearken_proto::fault::Fault;
 
-use super::fault::{Refusal, refusal};
-use super::request_identity::query;
+use crate::http::fault::{Refusal, refusal};
+use crate::http::request_identity::query;
 
 /// Returns a text, trimmed; `None` if the parameter is missing.
 ///
 /// # Errors
 /// The given fault, if the text is blank.
-pub(super) fn text(
+pub(crate) fn text(
     request: &HttpRequest,
     name: &str,
     fault: Fault,
@@ -32,7 +32,7 @@ pub(super) fn text(
 ///
 /// # Errors
 /// The given fault, if it is not such a number.
-pub(super) fn number<T>(
+pub(crate) fn number<T>(
     request: &HttpRequest,
     name: &str,
     (least, most): (T, T),

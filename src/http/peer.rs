@@ -35,7 +35,7 @@ pub enum Peer {
 impl Peer {
     /// Returns the place from which a request comes. A forwarded request is never near: a proxy on
     /// this machine forwards requests of the whole world.
-    pub(super) fn of(request: &HttpRequest) -> Self {
+    pub(crate) fn of(request: &HttpRequest) -> Self {
         if FORWARDING.iter().any(|name| request.headers().contains_key(*name)) {
             return Self::Elsewhere;
         }
@@ -56,7 +56,7 @@ impl Peer {
 /// Returns the address of a client: behind a trusted proxy the last address in the proxy's header,
 /// which the proxy itself has seen. An IPv6 client is its /64 network, of which it has all
 /// addresses.
-pub(super) fn address_of(request: &HttpRequest, trust_proxy: bool) -> String {
+pub(crate) fn address_of(request: &HttpRequest, trust_proxy: bool) -> String {
     let forwarded = request.headers().get_all("x-forwarded-for").last().filter(|_| trust_proxy);
     let forwarded = forwarded.and_then(|v| v.to_str().ok()?.rsplit(',').next().map(str::trim));
     let forwarded = forwarded.filter(|address| !address.is_empty() && address.len() <= 64);
@@ -72,7 +72,7 @@ pub(super) fn address_of(request: &HttpRequest, trust_proxy: bool) -> String {
 
 /// Returns the name under which a client without a credential owns what it creates: this machine, or
 /// its address.
-pub(super) fn owner_of(request: &HttpRequest, trust_proxy: bool) -> String {
+pub(crate) fn owner_of(request: &HttpRequest, trust_proxy: bool) -> String {
     match Peer::of(request) {
         Peer::Machine => MACHINE.into(),
         Peer::Network | Peer::Elsewhere => address_of(request, trust_proxy),
@@ -88,7 +88,7 @@ pub fn network_of(address: IpAddr) -> IpAddr {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use actix_web::test::TestRequest;
 
     use super::*;

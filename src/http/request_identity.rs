@@ -11,11 +11,11 @@ use hearken_proto::json;
 use serde::de::DeserializeOwned;
 use url::Url;
 
-use super::fault::{Refusal, refusal};
 use crate::auth::same;
+use crate::http::fault::{Refusal, refusal};
 
 /// Longest id of a device, in characters; a MAC address has 17.
-pub(super) const MAX_ID_CHARS: usize = 64;
+pub(crate) const MAX_ID_CHARS: usize = 64;
 /// Longest token, in characters; ours have 54.
 const MAX_TOKEN_CHARS: usize = 512;
 /// Longest wait for a body.
@@ -23,7 +23,7 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Returns a header, else the query parameter of the same name, without control characters, and cut
 /// at the maximum length of an id.
-pub(super) fn given(request: &HttpRequest, name: &str) -> Option<String> {
+pub(crate) fn given(request: &HttpRequest, name: &str) -> Option<String> {
     tidy(&raw(request, name)?, MAX_ID_CHARS)
 }
 
@@ -33,23 +33,23 @@ fn raw(request: &HttpRequest, name: &str) -> Option<String> {
 }
 
 /// Returns a parameter of the query, whatever the case of its name.
-pub(super) fn query(request: &HttpRequest, name: &str) -> Option<String> {
+pub(crate) fn query(request: &HttpRequest, name: &str) -> Option<String> {
     url::form_urlencoded::parse(request.query_string().as_bytes())
         .find(|(k, _)| k.eq_ignore_ascii_case(name))
         .map(|(_, v)| v.into_owned())
 }
 
 /// Cleans up a text from an untrusted client for storage; `None` if nothing is left.
-pub(super) fn tidy(text: &str, max_chars: usize) -> Option<String> {
+pub(crate) fn tidy(text: &str, max_chars: usize) -> Option<String> {
     let text: String = text.trim().chars().filter(|c| !c.is_control()).take(max_chars).collect();
     (!text.is_empty()).then_some(text)
 }
 
 /// Calling device: lower-case id, and client id, empty if there is none. Who knows both can ask for
 /// the device's token.
-pub(super) struct Caller {
-    pub(super) device_id: DeviceId,
-    pub(super) client_id: Secret,
+pub(crate) struct Caller {
+    pub(crate) device_id: DeviceId,
+    pub(crate) client_id: Secret,
 }
 
 impl Caller {
@@ -57,7 +57,7 @@ impl Caller {
     ///
     /// # Errors
     /// There is no device id, or one that cannot be signed.
-    pub(super) fn from_request(request: &HttpRequest) -> Result<Self, Refusal> {
+    pub(crate) fn from_request(request: &HttpRequest) -> Result<Self, Refusal> {
         let Some(device_id) = given(request, "device-id") else {
             return Err(refusal(Fault::BadRequest, "the header Device-Id is missing"));
         };
@@ -70,18 +70,18 @@ impl Caller {
 }
 
 /// Returns the client id; empty if there is none.
-pub(super) fn client_of(request: &HttpRequest) -> Secret {
+pub(crate) fn client_of(request: &HttpRequest) -> Secret {
     Secret::new(given(request, "client-id").unwrap_or_default())
 }
 
 /// Returns the bearer token: from `Authorization`, with or without its scheme, or from the query
 /// parameter of that name. Empty if there is none.
-pub(super) fn bearer(request: &HttpRequest) -> String {
+pub(crate) fn bearer(request: &HttpRequest) -> String {
     bearer_in(request, "authorization")
 }
 
 /// Returns the bearer token of another header, or of the query parameter of its name.
-pub(super) fn bearer_in(request: &HttpRequest, name: &str) -> String {
+pub(crate) fn bearer_in(request: &HttpRequest, name: &str) -> String {
     let text = raw(request, name).and_then(|t| tidy(&t, MAX_TOKEN_CHARS));
     let text = text.unwrap_or_default();
     match text.split_once(char::is_whitespace) {
@@ -92,14 +92,14 @@ pub(super) fn bearer_in(request: &HttpRequest, name: &str) -> String {
 }
 
 /// Returns the session id in the header `session-id`, or `session_id`, as some clients write it.
-pub(super) fn session_of(request: &HttpRequest) -> Option<String> {
+pub(crate) fn session_of(request: &HttpRequest) -> Option<String> {
     let header = |name: &str| request.headers().get(name)?.to_str().ok();
     tidy(header("session-id").or_else(|| header("session_id"))?, MAX_ID_CHARS)
 }
 
 /// Returns true if the request has this token, in `Authorization` or as the query's `token`; an
 /// empty token allows everybody.
-pub(super) fn shows(request: &HttpRequest, token: &Secret) -> bool {
+pub(crate) fn shows(request: &HttpRequest, token: &Secret) -> bool {
     let shown = [bearer(request), query(request, "token").unwrap_or_default()];
     token.is_empty() || shown.iter().any(|shown| same(shown, token.expose()))
 }
@@ -113,7 +113,7 @@ pub(super) fn shows(request: &HttpRequest, token: &Secret) -> bool {
 ///
 /// # Errors
 /// `Host` is not a valid host.
-pub(super) fn reached_at(request: &HttpRequest, trust_proxy: bool) -> Result<Url, Refusal> {
+pub(crate) fn reached_at(request: &HttpRequest, trust_proxy: bool) -> Result<Url, Refusal> {
     let header = |name: &str| {
         let value = request.headers().get(name)?.to_str().ok()?;
         // Of a chain of proxies, the outermost is first.
@@ -152,7 +152,7 @@ pub(super) fn reached_at(request: &HttpRequest, trust_proxy: bool) -> Result<Url
 ///
 /// # Errors
 /// The body is larger, does not arrive in time, or is incomplete.
-pub(super) async fn body(payload: web::Payload, max_bytes: usize) -> Result<web::Bytes, Refusal> {
+pub(crate) async fn body(payload: web::Payload, max_bytes: usize) -> Result<web::Bytes, Refusal> {
     let reading = payload.to_bytes_limited(max_bytes);
     let Ok(read) = tokio::time::timeout(BODY_TIMEOUT, reading).await else {
         return Err(refusal(Fault::Idle, "the body did not come in time"));
@@ -172,7 +172,7 @@ pub(super) async fn body(payload: web::Payload, max_bytes: usize) -> Result<web:
 /// # Errors
 /// The body is not JSON, or lacks required fields; the message names the error. The rules of
 /// parsing are documented in [`hearken_proto::json`].
-pub(super) async fn json<T: DeserializeOwned>(payload: web::Payload) -> Result<T, Refusal> {
+pub(crate) async fn json<T: DeserializeOwned>(payload: web::Payload) -> Result<T, Refusal> {
     json_or(payload, Fault::BadRequest).await
 }
 
@@ -180,7 +180,7 @@ pub(super) async fn json<T: DeserializeOwned>(payload: web::Payload) -> Result<T
 ///
 /// # Errors
 /// See [`json`].
-pub(super) async fn json_or<T: DeserializeOwned>(
+pub(crate) async fn json_or<T: DeserializeOwned>(
     payload: web::Payload,
     fault: Fault,
 ) -> Result<T, Refusal> {

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 
-use super::fault::{Answer, refusal};
+use crate::http::fault::{Answer, refusal};
 
 /// Capacity of the inbound queue; a peer that floods it is disconnected.
 const INCOMING: usize = 64;
@@ -30,26 +30,26 @@ const PING_EVERY: Duration = Duration::from_secs(10);
 const DEAD_AFTER: Duration = Duration::from_secs(35);
 
 /// Handler that runs between the queues, until it or the socket ends; dropped with the socket.
-pub(super) type Attending = Pin<Box<dyn Future<Output = ()>>>;
+pub(crate) type Attending = Pin<Box<dyn Future<Output = ()>>>;
 
 /// Function that starts the handler on these queues.
 type Begin = Box<dyn FnOnce(mpsc::Receiver<HeldText>, mpsc::Sender<String>) -> Attending>;
 
 /// Limits of the messages of one socket, in bytes.
-pub(super) struct MessageLimits<'a> {
+pub(crate) struct MessageLimits<'a> {
     /// Longest message.
-    pub(super) message: usize,
+    pub(crate) message: usize,
     /// Size of the messages that a connection holds, above which it is not read.
-    pub(super) connection: usize,
+    pub(crate) connection: usize,
     /// Budget of all connections.
-    pub(super) all: &'a Arc<SharedBudget>,
+    pub(crate) all: &'a Arc<SharedBudget>,
 }
 
 /// Text message for the peer.
 struct Outgoing(String);
 
 /// Actor of the socket.
-pub(super) struct WebSocketBridge {
+pub(crate) struct WebSocketBridge {
     begin: Option<Begin>,
     inbound: Inbound,
     /// Queue of messages from the peer.
@@ -64,7 +64,7 @@ type Ctx = SocketContext<WebSocketBridge>;
 
 impl WebSocketBridge {
     /// Creates a bridge. It ends when `process` is cancelled.
-    pub(super) fn new(
+    pub(crate) fn new(
         limits: &MessageLimits<'_>,
         process: CancellationToken,
         begin: impl FnOnce(mpsc::Receiver<HeldText>, mpsc::Sender<String>) -> Attending + 'static,
@@ -82,13 +82,14 @@ impl WebSocketBridge {
 
     /// Answers the handshake and starts the bridge, or refuses a request that is no handshake with
     /// this text.
-    pub(super) fn open(
+    pub(crate) fn open(
         self,
         request: &HttpRequest,
         payload: web::Payload,
         no_handshake: &str,
     ) -> Answer {
-        let (max_bytes, budget) = (self.max_message_bytes, self.budget.clone());
+        let max_bytes = self.max_message_bytes;
+        let budget = self.budget.clone();
         hearken_socket::upgrade_with_budget(self, request, payload, max_bytes, budget)
             .map_err(|_| refusal(Fault::BadRequest, no_handshake))
     }

@@ -92,7 +92,8 @@ fn labels(mut text: &str) -> Option<Labels> {
 fn push_exemplar(rendered: &mut String, exemplar: Exemplar) {
     let Exemplar { turn_id, seconds, at } = exemplar;
     let millis = at.as_millisecond();
-    let (whole, part) = (millis.div_euclid(1_000), millis.rem_euclid(1_000));
+    let whole = millis.div_euclid(1_000);
+    let part = millis.rem_euclid(1_000);
     let id = trace_id(&turn_id);
     let exemplar = format!(" # {{trace_id=\"{id}\"}} {seconds} {whole}.{part:03}");
     rendered.push_str(&exemplar);

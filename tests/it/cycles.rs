@@ -143,7 +143,8 @@ async fn cycles(server: &TestServer, vendors: &Vendors, count: usize) {
     let speech: Vec<Bytes> = [sound::voice(480), sound::silence(600)].concat();
     let next = AtomicUsize::new(0);
     join_all((0..AT_ONCE).map(|device| {
-        let (next, speech) = (&next, &speech);
+        let next = &next;
+        let speech = &speech;
         async move {
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
@@ -172,7 +173,8 @@ async fn ten_thousand_connections_leave_nothing_behind() {
     })
     .await;
     cycles(&server, &vendors, WARM_UP).await;
-    let (before, begun) = (Use::now(), Instant::now());
+    let before = Use::now();
+    let begun = Instant::now();
     cycles(&server, &vendors, count).await;
     // Idle connections to vendors may come and go.
     let after = Use::now();

@@ -5,11 +5,11 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
+use hearken_dev::load::{Figures, LoadScenario, UsageSamples, run};
 use hearken_dialogue::Phrases;
 use hearken_mock_services::{Addresses, Delay, MockServices, Reply};
 use hearken_proto::device::ListenMode;
 use hearken_test_support::eventually;
-use hearken_virtual_device::load::{Figures, LoadScenario, UsageSamples, run};
 use hearken_virtual_device::profile::Profile;
 use hearken_virtual_device::socket::Endpoint;
 use hearken_virtual_device::sound::{Sound, UPLINK_RATE_HZ};
@@ -90,7 +90,8 @@ async fn check_25_a_hundred_talk_and_a_thousand_stay() {
     assert!(figures.turns >= 200 && figures.first_audio.ms(0.99).is_some(), "{figures:?}");
 
     let scenario = scenario(&server.device_url(), 1_000, 20);
-    let (end, turns) = (CancellationToken::new(), Cell::new(0));
+    let end = CancellationToken::new();
+    let turns = Cell::new(0);
     let watching = async {
         let all =
             || async { server.metric("hearken_connections").await > 999.5 && turns.get() > 0 };

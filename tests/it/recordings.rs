@@ -69,7 +69,8 @@ async fn speech_survives_every_conversion() {
     convert(&at("c.ogg"), &at("d.jsonl"), &["--transcript", "hi", "--max-error", "0.5"]).await;
     convert(&at("d.jsonl"), &at("e.wav"), &[]).await;
 
-    let (before, after) = (parse(&at("b.jsonl")), parse(&at("d.jsonl")));
+    let before = parse(&at("b.jsonl"));
+    let after = parse(&at("d.jsonl"));
     assert_eq!(after.frames, before.frames);
     assert_eq!(after.header.licence.as_deref(), Some("BSD"));
     let ends = [&before, &after].map(|r| r.header.speech_end_s.unwrap());
@@ -79,8 +80,8 @@ async fn speech_survives_every_conversion() {
         Expect { transcript: Some("hi".into()), max_error: Some(0.5), ..Expect::default() };
     assert_eq!(expect, wanted);
 
-    let (first, last) =
-        (sound::read_wav(&at("a.wav")).unwrap(), sound::read_wav(&at("e.wav")).unwrap());
+    let first = sound::read_wav(&at("a.wav")).unwrap();
+    let last = sound::read_wav(&at("e.wav")).unwrap();
     assert_eq!(first.samples.len(), last.samples.len());
     let best =
         (0..400).map(|lag| correlation(&first.samples, &last.samples[lag..])).fold(0.0, f64::max);

@@ -25,8 +25,9 @@ fn names(folder: &Path) -> Vec<String> {
 #[tokio::test]
 async fn a_person_makes_checks_backs_up_and_restores_a_store() {
     let folder = tempfile::tempdir().unwrap();
-    let (one, two, out) =
-        (folder.path().join("one"), folder.path().join("two"), folder.path().join("out"));
+    let one = folder.path().join("one");
+    let two = folder.path().join("two");
+    let out = folder.path().join("out");
     std::fs::create_dir(&out).unwrap();
     let file = out.join("all.backup");
     let name = file.to_str().unwrap();

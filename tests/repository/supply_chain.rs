@@ -77,7 +77,8 @@ fn each_locked_package_has_a_hash() {
 #[test]
 fn kept_prompts_name_the_version_of_their_format() {
     let read = |file: &str| std::fs::read_to_string(root().join(file)).unwrap();
-    let (lock, engine) = (read("Cargo.lock"), read("crates/engine-program/src/llama.rs"));
+    let lock = read("Cargo.lock");
+    let engine = read("crates/engine-program/src/llama.rs");
     let (_, entry) = lock.split_once("name = \"llama-cpp-2\"\nversion = \"").unwrap();
     let (version, _) = entry.split_once('"').unwrap();
     assert!(engine.contains(&format!("LLAMA_CPP: &str = \"llama-cpp-2 {version}\"")), "{version}");

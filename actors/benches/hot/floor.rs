@@ -47,7 +47,8 @@ pub(crate) struct Speaking {
 
 impl Speaking {
     pub(crate) fn new(complexity: u8) -> Self {
-        let (rate, channels) = (SampleRate::Hz24000, Channels::Mono);
+        let rate = SampleRate::Hz24000;
+        let channels = Channels::Mono;
         let mut encoder = Encoder::new(rate, channels, Application::Voip).unwrap();
         encoder.set_bitrate(Bitrate::BitsPerSecond(speaking().bitrate_bps)).unwrap();
         encoder.set_complexity(complexity).unwrap();

@@ -15,16 +15,19 @@ const ROUNDS: usize = 31;
 /// Prints the ratios.
 pub(crate) fn print() {
     let packets = SPEECH.len();
-    let (mut bare, mut ours) = (Hearing::new(), Uplink::default());
+    let mut bare = Hearing::new();
+    let mut ours = Uplink::default();
     let times = in_turns(
         || SPEECH.iter().map(|packet| bare.packet(packet)).sum(),
         || SPEECH.iter().map(|packet| ours.packet(packet)).sum(),
     );
     show("uplink, 60 ms (libopus decode, 3 of libfvad)", &times, packets, 1.5);
-    let (frames, pieces) = (floor::frames(), downlink::pieces());
+    let frames = floor::frames();
+    let pieces = downlink::pieces();
     for complexity in [speaking().complexity, 0] {
         let settings = SpeakingSettings { complexity, ..speaking() };
-        let (mut bare, mut ours) = (Speaking::new(complexity), Downlink::new(&settings, 22_050));
+        let mut bare = Speaking::new(complexity);
+        let mut ours = Downlink::new(&settings, 22_050);
         let times = in_turns(
             || frames.iter().map(|frame| bare.packet(frame)).sum(),
             || pieces.iter().map(|piece| ours.samples(piece)).sum(),

@@ -102,7 +102,9 @@ impl<L: Listener> Recognition<L> {
     ) -> Self {
         let RecognitionRules { speculation: settings, unfinished: lists, speakers } = rules;
         let words = WordsSoFar { lists, unfinished, told: String::new(), partial: String::new() };
-        let (kept, tries, stage) = (Vec::new(), settings.tries, Stage::Short);
+        let kept = Vec::new();
+        let tries = settings.tries;
+        let stage = Stage::Short;
         let pauses = tries * PAUSES_PER_TRY;
         let voice = speakers.map(|tracker| (tracker, RecentSpeech::new(LONGEST_VOICE)));
         Self { asr, listener, words, voice, settings, samples: 0, stage, kept, tries, pauses }
@@ -268,6 +270,7 @@ fn finish(
     let Some((tracker, recent)) = voice else {
         return stream.finish().map(|outcome| (outcome, Speaker::default())).boxed();
     };
-    let (tracker, speech) = (Arc::clone(tracker), recent.to_vec());
+    let tracker = Arc::clone(tracker);
+    let speech = recent.to_vec();
     async move { futures_util::join!(stream.finish(), tracker.identify(speech)) }.boxed()
 }

@@ -23,7 +23,8 @@ impl DeviceActor {
     /// replaced.
     pub(super) fn register(&mut self, tools: Option<Arc<dyn ToolSource>>, ctx: &mut Ctx) {
         let device_id = self.connection.device_id.clone();
-        let (session_id, orders) = (self.session_id.clone(), ctx.address().recipient());
+        let session_id = self.session_id.clone();
+        let orders = ctx.address().recipient();
         let device_registry = &self.rules.device_registry;
         self.registration = Some(device_registry.register(device_id, session_id, orders, tools));
     }

@@ -95,7 +95,8 @@ impl TestPipeline {
         people: Option<People>,
     ) -> Self {
         let script = Arc::<Script>::default();
-        let (told, clock) = (Arc::clone(&script), Arc::clone(&script));
+        let told = Arc::clone(&script);
+        let clock = Arc::clone(&script);
         let ports = Ports {
             asr: Arc::new(ScriptedAsr(Arc::clone(&script))),
             llm: Arc::new(ScriptedLlm(Arc::clone(&script))),
@@ -131,7 +132,8 @@ impl TestPipeline {
 
     /// Opens a socket as [`TestPipeline::again`] does, for a device that receives nothing but this notice.
     pub fn again_with(&self, notice: Option<String>) -> Self {
-        let (script, process) = (Arc::clone(&self.script), self.process.clone());
+        let script = Arc::clone(&self.script);
+        let process = self.process.clone();
         Self::enter(Rc::clone(&self.server), script, process, notice)
     }
 

@@ -148,8 +148,8 @@ mod tests {
         let (pass, _) = ahead.acquire().await;
         let mut far = Box::pin(ahead.acquire());
         assert!(far.as_mut().now_or_never().is_none());
-        let (mut first, mut second) =
-            (encode_scheduler.encode_queue(PACKET), encode_scheduler.encode_queue(PACKET));
+        let mut first = encode_scheduler.encode_queue(PACKET);
+        let mut second = encode_scheduler.encode_queue(PACKET);
         let mut first = Box::pin(first.acquire());
         let mut second = Box::pin(second.acquire());
         assert!(first.as_mut().now_or_never().is_none());

@@ -31,7 +31,8 @@ impl ToolSource for Echo {
             "numbers": {"type": "array", "items": number},
             "whole": {"type": "integer", "minimum": 0},
         }});
-        let (name, description) = ("echo".to_owned(), "Says it back.".to_owned());
+        let name = "echo".to_owned();
+        let description = "Says it back.".to_owned();
         [Tool { name, description, parameters, finishes: false, destructive: false }].into()
     }
 

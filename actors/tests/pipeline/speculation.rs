@@ -26,7 +26,9 @@ use crate::{
 fn upstreams(ring: &TestPipeline, words: &'static str, reply: &'static str) {
     ring.script.hears(AsrAct::Text(words, ms(250)));
     ring.script.thinks(LlmAct::Write(vec![reply], ms(350)));
-    let (length, first, each) = (ms(900), ms(150), ms(5));
+    let length = ms(900);
+    let first = ms(150);
+    let each = ms(5);
     ring.script.says(TtsAct::Audio { length, first, each });
 }
 
@@ -209,7 +211,8 @@ async fn a_service_that_fails_in_a_pause_fails_once() {
         (AsrAct::Text("hello", ms(0)), Some(LlmAct::Fail(Kind::Timeout, ms(1_000)))),
     ] {
         let mut ring = listening("auto").await;
-        let (failing, asks) = (format!("{asr:?}, {llm:?}"), usize::from(llm.is_some()));
+        let failing = format!("{asr:?}, {llm:?}");
+        let asks = usize::from(llm.is_some());
         ring.script.hears(asr);
         ring.script.llm.lock().unwrap().extend(llm);
         ring.stream(sound::voice(1_000)).await;
@@ -332,7 +335,9 @@ async fn words_that_are_known_before_the_transcript_are_answered_sooner() {
         let mut ring = listening_with(tries(3), "auto").await;
         ring.script.hears(act);
         ring.script.thinks(LlmAct::Write(vec!["Yes, it is."], ms(350)));
-        let (length, first, each) = (ms(900), ms(150), ms(5));
+        let length = ms(900);
+        let first = ms(150);
+        let each = ms(5);
         ring.script.says(TtsAct::Audio { length, first, each });
         let (told, first) = answered(&mut ring).await;
         assert_eq!(prompts(&ring).len(), 1, "the same words are answered once");

@@ -51,7 +51,8 @@ impl ToolSource for Waiting {
     }
 
     fn call(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
-        let (begun, ended) = (Arc::clone(&self.begun), Arc::clone(&self.ended));
+        let begun = Arc::clone(&self.begun);
+        let ended = Arc::clone(&self.ended);
         Box::pin(async move {
             begun.lock().unwrap().push((Instant::now(), call.name.clone()));
             tokio::time::sleep(ms(call.arguments["ms"].as_u64().unwrap())).await;
@@ -229,7 +230,8 @@ async fn a_turn_has_a_time_limit_for_all_its_tools() {
 /// packet, is silent.
 fn silences(ring: &TestPipeline, from: Duration, to: Duration) -> Vec<Duration> {
     const PACKET: Duration = ms(60);
-    let (mut quiet_from, mut silences) = (from, Vec::new());
+    let mut quiet_from = from;
+    let mut silences = Vec::new();
     for at in audio_times(ring).into_iter().filter(|at| *at < to) {
         silences.push(at.saturating_sub(quiet_from));
         quiet_from = quiet_from.max(at) + PACKET;
@@ -366,7 +368,8 @@ impl ToolSource for Camera {
     }
 
     fn tools(&self) -> Arc<[Tool]> {
-        let (name, description) = ("look".into(), "Takes a picture.".into());
+        let name = "look".into();
+        let description = "Takes a picture.".into();
         [Tool {
             name,
             description,

@@ -26,7 +26,9 @@ fn tries(tries: u32) -> PipelineSettings {
 fn upstreams(ring: &TestPipeline) {
     ring.script.hears(AsrAct::Text("Is it noon?", ms(250)));
     ring.script.thinks(LlmAct::Write(vec!["Yes, it is."], ms(350)));
-    let (length, first, each) = (ms(900), ms(150), ms(5));
+    let length = ms(900);
+    let first = ms(150);
+    let each = ms(5);
     ring.script.says(TtsAct::Audio { length, first, each });
 }
 
@@ -45,7 +47,8 @@ fn unexplained(turn: &TracedTurn) -> Duration {
     let mut explained_until = speech.end.unwrap();
     let mut gaps = Duration::ZERO;
     for span in &turn.spans {
-        let (start, end) = (span.start.min(first), span.end.unwrap().min(first));
+        let start = span.start.min(first);
+        let end = span.end.unwrap().min(first);
         gaps += start.saturating_sub(explained_until);
         explained_until = explained_until.max(end);
     }
@@ -87,7 +90,8 @@ async fn the_stages_of_a_turn_explain_its_wait() {
         }
         let seen = stages(&turn);
         assert!(expected.iter().all(|stage| seen.contains(stage)), "{seen:?}");
-        let (wait, unexplained) = (turn.wait().unwrap(), unexplained(&turn));
+        let wait = turn.wait().unwrap();
+        let unexplained = unexplained(&turn);
         assert!(unexplained <= ms(5), "{unexplained:?} of {wait:?}: {:#?}", turn.spans);
         let least = if with_attempts > 0 { ms(750) } else { ms(1_450) };
         assert!((least..least + ms(250)).contains(&wait), "{wait:?}: {:#?}", turn.spans);
@@ -141,7 +145,8 @@ async fn each_end_of_a_turn_is_told() {
     ring.pass(ms(1)).await;
     let turn = last(&ring);
     assert_eq!(turn.outcome, Some(Outcome::Interrupted));
-    let (said, cut_off) = (turn.said.unwrap(), turn.cut_off.unwrap());
+    let said = turn.said.unwrap();
+    let cut_off = turn.cut_off.unwrap();
     assert!(said.ends_with(&cut_off) && !cut_off.is_empty(), "{cut_off} of {said}");
     assert!(turn.moments.iter().any(|(moment, _)| *moment == Moment::Cut), "{:?}", turn.moments);
     assert!(turn.spans.iter().all(|span| span.end.is_some()));
@@ -209,7 +214,7 @@ async fn where_words_are_not_shown_none_are_though_they_are_kept() {
     trace.finish(Outcome::Answered);
     let shown = journal.last(1).remove(0);
     assert_eq!((shown.heard, shown.said, shown.cut_off), (None, None, None));
-    assert_eq!(kept.recv().await.unwrap().turn.cut_off.as_deref(), Some("the rest of it"));
+    assert_eq!(kept.recv().await.unwrap().0.cut_off.as_deref(), Some("the rest of it"));
 }
 
 #[actix::test]

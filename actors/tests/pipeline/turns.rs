@@ -51,7 +51,8 @@ async fn each_turn_is_told_the_time_and_the_devices_own_instructions() {
     settings.dialogue.system_prompt = "Be brief at {current_time}.".into();
     settings.dialogue.emotion_prompt.clear();
     let mut ring = listening_with(settings, "auto").await;
-    let (own, kitchen) = (String::new(), String::from("You are a cook."));
+    let own = String::new();
+    let kitchen = String::from("You are a cook.");
     for (now, own, told) in [
         ("noon", &own, "Be brief at noon."),
         ("night", &own, "Be brief at night."),
@@ -70,7 +71,9 @@ async fn each_turn_is_told_the_time_and_the_devices_own_instructions() {
 #[actix::test]
 async fn check_12_packets_are_paced_with_at_most_three_of_lead_and_no_tail_is_cut() {
     let mut ring = listening("auto").await;
-    let (length, first, each) = (ms(3_000), ms(100), ms(10));
+    let length = ms(3_000);
+    let first = ms(100);
+    let each = ms(10);
     ring.script.says(TtsAct::Audio { length, first, each });
     speak(&ring).await;
     let begun = ring.until("tts/start").await.at;
@@ -322,7 +325,9 @@ async fn the_farewell_is_in_the_language_spoken_and_an_empty_one_is_not_spoken()
 #[actix::test]
 async fn check_19_a_reply_longer_than_the_idle_limit_is_not_cut() {
     let mut ring = listening("auto").await;
-    let (length, first, each) = (Duration::from_secs(150), ms(100), ms(10));
+    let length = Duration::from_secs(150);
+    let first = ms(100);
+    let each = ms(10);
     ring.script.says(TtsAct::Audio { length, first, each });
     speak(&ring).await;
     ring.until("tts/stop").await;

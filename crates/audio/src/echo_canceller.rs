@@ -189,7 +189,8 @@ mod tests {
         let mut encoder = Encoder::new(SAMPLE_RATE_HZ, 48_000, 5).unwrap();
         let mut decoder = Decoder::new(SAMPLE_RATE_HZ).unwrap();
         let mut canceller = EchoCanceller::new();
-        let (mut played, mut left) = (vec![0; SAMPLE_RATE_HZ as usize / 10], Vec::new());
+        let mut played = vec![0; SAMPLE_RATE_HZ as usize / 10];
+        let mut left = Vec::new();
         let stamp = |n: usize| u32::try_from(n * 60 + 100).unwrap();
         for n in 0..packets + 3 {
             if let Some(samples) = reply.get(n * PACKET..(n + 1) * PACKET) {

@@ -155,15 +155,18 @@ impl Endpointer {
                 if *voice < self.min_speech {
                     return None;
                 }
-                let (ago, silence) = (*since_onset, *pause);
+                let ago = *since_onset;
+                let silence = *pause;
                 let window = self.silence;
-                let (looks, attempted) = (0, false);
+                let looks = 0;
+                let attempted = false;
                 self.state = State::Speaking { silence, total: ago, window, looks, attempted };
                 Some(Endpoint::Started { ago })
             }
             State::Speaking { silence, total, window, looks, attempted } => {
                 *total += length;
-                let (before, told) = (*silence, *attempted || *looks > 0);
+                let before = *silence;
+                let told = *attempted || *looks > 0;
                 if voiced {
                     (*silence, *window, *looks, *attempted) =
                         (Duration::ZERO, self.silence, 0, false);

@@ -79,7 +79,9 @@ impl ExpectedEcho {
     pub fn explains(&mut self, played: &Levels, heard: &Levels) -> bool {
         let mut over = 0.0;
         for band in 0..BANDS {
-            let (played, heard, gain) = (played[band], heard[band], self.gain[band]);
+            let played = played[band];
+            let heard = heard[band];
+            let gain = self.gain[band];
             self.noise[band] = heard.min(self.noise[band] + NOISE_RISES_DB);
             let expected = (played + gain).max(self.noise[band]);
             let spread = self.margin.spread * (gain - self.half[band]).max(0.0);
@@ -96,7 +98,8 @@ impl ExpectedEcho {
     /// Learns how loud the echo of what is played is.
     pub fn learn(&mut self, played: &Levels, heard: &Levels) {
         for band in 0..BANDS {
-            let (played, heard) = (played[band], heard[band]);
+            let played = played[band];
+            let heard = heard[band];
             self.loudest[band] = played.max(self.loudest[band] - FORGETS_DB);
             if played <= AUDIBLE_DB || played <= self.loudest[band] - TEACHES_DB {
                 continue;
@@ -143,7 +146,8 @@ mod tests {
         let explained = (0..frames).filter(|n| {
             #[allow(clippy::cast_precision_loss, reason = "small")]
             let played = 50.0 + 20.0 * (*n as f32 * 0.7).sin();
-            let (played, heard) = ([played; BANDS], [played - 20.0 + over_db; BANDS]);
+            let heard = [played - 20.0 + over_db; BANDS];
+            let played = [played; BANDS];
             echo.learn(&played, &heard);
             echo.explains(&played, &heard)
         });

@@ -34,7 +34,8 @@ impl Octaves {
             length /= 2;
             for n in 0..length {
                 let [a, b] = *before;
-                let (c, d) = (sound[2 * n], sound[2 * n + 1]);
+                let c = sound[2 * n];
+                let d = sound[2 * n + 1];
                 let high = LOW[3] * d - LOW[2] * c + LOW[1] * b - LOW[0] * a;
                 energy += high * high;
                 sound[n] = LOW[0] * d + LOW[1] * c + LOW[2] * b + LOW[3] * a;

@@ -91,8 +91,10 @@ impl Playout {
     /// Records that the next sentence begins and its packets follow.
     pub fn sentence_started(&mut self, now: Duration) {
         let start = self.end(now);
-        let (played_before_gap, again) = (Duration::ZERO, std::mem::take(&mut self.again));
-        let (complete, broken) = (false, false);
+        let played_before_gap = Duration::ZERO;
+        let again = std::mem::take(&mut self.again);
+        let complete = false;
+        let broken = false;
         self.sentences.push(Span { start, end: start, played_before_gap, again, complete, broken });
     }
 
@@ -223,7 +225,8 @@ mod tests {
         playout.sentence_started(120 * MS);
         send(&mut playout, 180 * MS, 2);
         let heard = |at: u32| playout.heard(at * MS);
-        let (partial, partial_of) = (90 * MS, Some(300 * MS));
+        let partial = 90 * MS;
+        let partial_of = Some(300 * MS);
         assert_eq!(heard(90), PlayedBack { partial, partial_of, ..PlayedBack::default() });
         let one = PlayedBack { whole: 1, ..PlayedBack::default() };
         assert_eq!(heard(330), PlayedBack { partial: 30 * MS, ..one.clone() });

@@ -43,7 +43,8 @@ mod tests {
     #[test]
     fn the_newest_samples_stay_in_order_and_in_place() {
         let mut recent = RecentSpeech::new(Duration::from_secs(8));
-        let (most, capacity) = (recent.most, recent.samples.capacity());
+        let most = recent.most;
+        let capacity = recent.samples.capacity();
         let counted: Vec<i16> = (0..i16::MAX).collect();
         let mut all = Vec::new();
         for _ in 0..9 {

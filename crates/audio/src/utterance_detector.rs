@@ -228,7 +228,8 @@ mod tests {
 
     /// Returns the samples of each utterance.
     fn utterances(detector: &mut UtteranceDetector, packets: &[Bytes]) -> Vec<Vec<i16>> {
-        let (mut found, mut open) = (Vec::new(), None);
+        let mut found = Vec::new();
+        let mut open = None;
         for packet in packets {
             detector.decode(packet, 0).unwrap();
             while let Some(classified) = detector.classify() {
@@ -248,7 +249,8 @@ mod tests {
 
     /// Returns about a second of voice between silences, twice.
     fn two_utterances(kind: (u32, u64)) -> Vec<Bytes> {
-        let (voice, silence) = (sound::voice_in(1_200, kind), sound::silence_in(1_800, kind));
+        let voice = sound::voice_in(1_200, kind);
+        let silence = sound::silence_in(1_800, kind);
         [silence.clone(), voice.clone(), silence.clone(), voice, silence].concat()
     }
 

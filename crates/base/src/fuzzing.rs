@@ -9,7 +9,8 @@ pub fn pieces(bytes: &[u8]) -> Vec<&[u8]> {
     let mut rng = rng(bytes);
     // Some inputs come in single bytes, others almost whole.
     let most = [1, 3, 16, 256, bytes.len().max(1)][rng.usize(..5)];
-    let (mut pieces, mut rest) = (Vec::new(), bytes);
+    let mut pieces = Vec::new();
+    let mut rest = bytes;
     while !rest.is_empty() {
         let (piece, after) = rest.split_at(rng.usize(..=most).min(rest.len()));
         pieces.push(piece);
@@ -20,7 +21,9 @@ pub fn pieces(bytes: &[u8]) -> Vec<&[u8]> {
 
 /// Cuts a text into pieces, as [`pieces`] does, between its characters.
 pub fn text_pieces(text: &str) -> Vec<&str> {
-    let (mut texts, mut from, mut at) = (Vec::new(), 0, 0);
+    let mut texts = Vec::new();
+    let mut from = 0;
+    let mut at = 0;
     for piece in pieces(text.as_bytes()) {
         at += piece.len();
         if text.is_char_boundary(at) {

@@ -1,11 +1,13 @@
-//! Format of the log, which the server and the programs that it starts share: the syntax of
-//! `log.level` (a level, or rules with a level for each part), and time stamps. Not for starting it.
+//! Format of the log, which the server and our other programs share: the syntax of `log.level` (a level, or rules with a level
+//! for each part), and time stamps; and the start of it in the others. Not for the server's, which can be changed.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
+
+use crate::BoxError;
 
 /// Time stamp format: local time of this zone, in microseconds.
 pub struct ZoneTime(pub TimeZone);
@@ -36,6 +38,27 @@ pub fn filter(level: &str) -> Result<EnvFilter, LevelError> {
     // rmcp logs the output of tools, which may contain users' words; no log may contain these.
     let rules = format!("{},rmcp=off", rules(level)?);
     EnvFilter::try_new(&rules).map_err(|_| LevelError(level.to_owned()))
+}
+
+/// Starts the log with the level and the format of the server, which hands them over as variables.
+///
+/// # Errors
+/// The level cannot be read, or the log was started before.
+pub fn start_from_environment() -> Result<(), BoxError> {
+    let level = variable("HEARKEN__LOG__LEVEL").unwrap_or_else(|| "info".into());
+    let logs = tracing_subscriber::fmt()
+        .with_env_filter(filter(&level)?)
+        .with_timer(ZoneTime(TimeZone::system()))
+        .with_writer(std::io::stderr);
+    match variable("HEARKEN__LOG__FORMAT").as_deref() {
+        Some(format) if format.eq_ignore_ascii_case("json") => logs.json().try_init(),
+        _ => logs.with_target(false).try_init(),
+    }
+}
+
+/// Returns an environment variable that is set and not empty.
+fn variable(name: &str) -> Option<String> {
+    std::env::var_os(name)?.into_string().ok().filter(|value| !value.is_empty())
 }
 
 /// Levels, with the names that other programs use for them.

@@ -57,7 +57,8 @@ pub fn tighten(files: impl IntoIterator<Item = PathBuf>) {
         }
     }
     if let Some(first) = tightened.first() {
-        let (count, first) = (tightened.len(), first.display());
+        let count = tightened.len();
+        let first = first.display();
         tracing::info!(count, %first, "other users can no longer read these files");
     }
 }
@@ -149,7 +150,8 @@ mod tests {
     #[test]
     fn a_link_to_the_place_of_another_is_not_followed() {
         let folder = tempfile::tempdir().unwrap();
-        let (target, link) = (folder.path().join("target"), folder.path().join("link"));
+        let target = folder.path().join("target");
+        let link = folder.path().join("link");
         std::os::unix::fs::symlink(&target, &link).unwrap();
         assert!(create_new(&link).is_err() && !target.exists());
         fs::write(&target, "of another").unwrap();

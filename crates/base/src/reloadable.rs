@@ -58,7 +58,8 @@ mod tests {
     #[test]
     fn clones_see_a_change() {
         let live = Reloadable::new(1);
-        let (clone, before) = (live.clone(), live.get());
+        let clone = live.clone();
+        let before = live.get();
         live.set(2);
         assert_eq!((*before, *clone.get()), (1, 2));
     }

@@ -7,6 +7,7 @@ use std::os::fd::AsFd as _;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
 
 /// Waits for SIGTERM or SIGINT. With `with_parent`, also waits for the end of standard input: a
 /// pipe that the parent holds open as long as it lives.
@@ -25,6 +26,18 @@ pub async fn stop_requested(with_parent: bool) -> io::Result<()> {
         }
     };
     tracing::info!(why, "stopping");
+    Ok(())
+}
+
+/// Cancels `token` when the process receives a stop signal. Returns when `token` is cancelled.
+///
+/// # Errors
+/// The system refuses signal handlers.
+pub async fn on_signal(token: CancellationToken) -> io::Result<()> {
+    if let Some(told) = token.run_until_cancelled(stop_requested(false)).await {
+        told?;
+        token.cancel();
+    }
     Ok(())
 }
 

@@ -80,7 +80,8 @@ mod tests {
     #[test]
     fn no_more_begins_than_may_run_and_none_once_the_server_stops() {
         let tasks = Tasks::new(2, GRACE, CancellationToken::new());
-        let (first, second) = (tasks.try_begin().unwrap(), tasks.try_begin().unwrap());
+        let first = tasks.try_begin().unwrap();
+        let second = tasks.try_begin().unwrap();
         assert_eq!(tasks.try_begin().err(), Some(NotBegun::Full));
         drop(first);
         let third = tasks.try_begin().unwrap();

@@ -53,7 +53,8 @@ pub fn dates() -> DateRange {
 fn observed() -> (Timestamp, DateRange) {
     static JUMPS: Mutex<Option<Jumps>> = Mutex::new(None);
     let mut jumps = JUMPS.lock().expect("nothing panics while it holds the jumps");
-    let (now, steady) = (Timestamp::now(), Instant::now());
+    let now = Timestamp::now();
+    let steady = Instant::now();
     let wall = Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now);
     (wall, jumps.get_or_insert_with(|| Jumps::new(wall, steady)).dates(wall, steady))
 }
@@ -148,7 +149,8 @@ mod tests {
 
     impl Machine {
         fn new() -> Self {
-            let (wall, steady) = (Timestamp::from_second(1_790_000_000).unwrap(), Instant::now());
+            let wall = Timestamp::from_second(1_790_000_000).unwrap();
+            let steady = Instant::now();
             Self { jumps: Jumps::new(wall, steady), wall, steady }
         }
 
@@ -214,7 +216,8 @@ mod tests {
     /// A board whose clock begins in 1970.
     #[test]
     fn a_clock_that_is_set_for_the_first_time_ends_nothing() {
-        let (steady, begun) = (Instant::now(), Timestamp::from_second(9).unwrap());
+        let steady = Instant::now();
+        let begun = Timestamp::from_second(9).unwrap();
         let mut jumps = Jumps::new(begun, steady);
         let set = Timestamp::from_second(1_790_000_000).unwrap();
         let dates = jumps.dates(set, steady + HOUR);

@@ -77,7 +77,8 @@ mod tests {
             messages.push(ChatMessage::new(Role::User, "word ".repeat(*words)));
             for round in 0..*rounds {
                 let id = format!("{n}-{round}");
-                let (name, arguments) = ("roll".into(), "{}".into());
+                let name = "roll".into();
+                let arguments = "{}".into();
                 let call = ToolRequest { id: id.clone(), name, arguments };
                 messages.push(ChatMessage::calling("", vec![call]));
                 messages.push(ChatMessage::result(id, "17"));

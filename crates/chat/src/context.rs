@@ -22,7 +22,8 @@ pub(super) fn prompt(
     before: &[KeptMessage],
     request: &ChatRequest,
 ) -> Prompt {
-    let (settings, role) = (service.settings.get(), service.role().unwrap_or_default());
+    let settings = service.settings.get();
+    let role = service.role().unwrap_or_default();
     let own = role.system_prompt.trim();
     let system = fill(
         if own.is_empty() { &settings.system_prompt } else { own },

@@ -76,7 +76,8 @@ fn asks_in_english(clause: &str) -> bool {
 
 /// Reports whether the word at `n` is a roll that the reader must make.
 fn is_asked_for(words: &[&str], n: usize) -> bool {
-    let (before, next) = (&words[..n], words.get(n + 1).copied());
+    let before = &words[..n];
+    let next = words.get(n + 1).copied();
     let of_dice = next != Some("of") || words[n..].iter().any(is_english_dice);
     match words[n] {
         // "Make a Stealth roll", "I need an attack roll", "make a saving throw".

@@ -33,7 +33,8 @@ pub(super) struct RunningMessage {
 
 impl RunningMessage {
     pub(super) fn new(tasks: Tasks, client_left: CancellationToken, repeatable: bool) -> Self {
-        let (begun, acted) = (AtomicBool::new(false), AtomicBool::new(false));
+        let begun = AtomicBool::new(false);
+        let acted = AtomicBool::new(false);
         Self { tasks, client_left, repeatable, begun, acted }
     }
 

@@ -211,7 +211,8 @@ impl ChatService {
     /// the next time.
     async fn sweep(&self, kind: Sweep, age: Duration) -> Result<usize, ChatError> {
         let Ok(before) = earliest().checked_sub(age) else { return Ok(0) };
-        let (mut swept, mut left) = (0, 0);
+        let mut swept = 0;
+        let mut left = 0;
         loop {
             let ids = match kind {
                 Sweep::Unused => self.store.unused(before, left, PURGED_AT_ONCE).await?,

@@ -107,7 +107,8 @@ impl Inner {
     /// the turn.
     async fn call(&self, call: ToolCall) -> Result<StateOutcome, StateError> {
         let version = self.effects().version_to_send();
-        let (name, arguments) = (call.name.as_str(), call.arguments);
+        let name = call.name.as_str();
+        let arguments = call.arguments;
         let first = self.server.call(&self.session, name, arguments.clone(), version).await;
         let Err(StateError::Conflict(now)) = first else { return first };
         let fresh = match now {
@@ -186,7 +187,8 @@ impl ToolSource for StateTools {
     }
 
     fn call(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
-        let (inner, name) = (Arc::clone(&self.inner), call.name.clone());
+        let inner = Arc::clone(&self.inner);
+        let name = call.name.clone();
         let own = Arc::clone(&inner);
         // Dropping the returned future does not end the call.
         let work = async move { own.carry_out(call).await }.in_current_span();

@@ -6,7 +6,6 @@ use std::sync::{Arc, OnceLock};
 
 use hearken_audio::playout::PlayedBack;
 use hearken_base::wall_clock::now;
-use hearken_dialogue::metrics::actor_metrics;
 use hearken_dialogue::parts::Parts;
 use hearken_dialogue::role::usable;
 use hearken_dialogue::run_turn::answer;
@@ -251,7 +250,8 @@ impl ChatService {
                     other => other,
                 };
                 let state = state.map_err(ChatError::State)?;
-                let (server, events) = (Arc::clone(server), Arc::clone(&self.events));
+                let server = Arc::clone(server);
+                let events = Arc::clone(&self.events);
                 let version = version_of(&state);
                 (state, Some(StateTools::new(server, id.clone(), tools, events, out, version)))
             }
@@ -264,7 +264,8 @@ impl ChatService {
         let own =
             state_tools.map(|state_tools| Arc::new(state_tools.clone()) as Arc<dyn ToolSource>);
         let others: SourceProvider = if self.settings.get().server_tools {
-            let (service, id) = (self.clone(), id.clone());
+            let service = self.clone();
+            let id = id.clone();
             Arc::new(move || {
                 usable((service.tools)(&id), &service.settings.get().role, service.role())
             })
@@ -322,7 +323,8 @@ impl ChatService {
         let PendingMessage { request, options, .. } = pending;
         let mut rounds = Vec::new();
         let budget = self.settings.get().token_budget;
-        let (state_tools, out) = (inputs.state_tools.as_ref(), options.out.as_ref());
+        let state_tools = inputs.state_tools.as_ref();
+        let out = options.out.as_ref();
         let mut output =
             ApiOutput::new(turn, state_tools, out, budget, request_record, &request.message);
         turn.trace().answers(&request.message);
@@ -338,24 +340,18 @@ impl ChatService {
             other => other,
         };
         let ApiOutput { parts: Parts { content, said: words, .. }, usage, refused, .. } = output;
-        if let Some(error) = refused {
-            actor_metrics().turns.count(&TurnEnd::Interrupted);
-            turn.trace().finish(Outcome::Interrupted);
+        let failure = match (refused, outcome) {
+            (Some(error), _) => Some((Outcome::Interrupted, error)),
+            _ if !turn.is_live() => Some((Outcome::Interrupted, ChatError::GoingAway)),
+            (None, Err(TurnError::LimitReached(reached))) => {
+                Some((Outcome::Refused, ChatError::LimitReached(reached)))
+            }
+            (None, Err(error)) => Some((Outcome::Failed, self.failed(error, inputs))),
+            (None, Ok(())) => None,
+        };
+        if let Some((outcome, error)) = failure {
+            turn.trace().finish(outcome);
             return Err(error);
-        }
-        if !turn.is_live() {
-            actor_metrics().turns.count(&TurnEnd::Interrupted);
-            turn.trace().finish(Outcome::Interrupted);
-            return Err(ChatError::GoingAway);
-        }
-        if let Err(TurnError::LimitReached(reached)) = outcome {
-            actor_metrics().turns.count(&TurnEnd::Refused);
-            turn.trace().finish(Outcome::Refused);
-            return Err(ChatError::LimitReached(reached));
-        }
-        if let Err(error) = outcome {
-            turn.trace().finish(Outcome::Failed);
-            return Err(self.failed(error, inputs));
         }
         let record = TurnRecord {
             user: Some(request.message.clone()),
@@ -363,7 +359,6 @@ impl ChatService {
             rounds,
             end: TurnEnd::Completed,
         };
-        actor_metrics().turns.count(&record.end);
         turn.trace().record(&record);
         let response = self.response(inputs, content, usage).await;
         self.keep(inputs, pending, request_record.fence, &record, &response).await?;
@@ -375,20 +370,16 @@ impl ChatService {
 
     fn failed(&self, error: TurnError, inputs: &TurnInputs) -> ChatError {
         tracing::warn!(%error, cause = std::error::Error::source(&error).map(tracing::field::display), session = %inputs.session.id, "cannot answer a message");
-        let failure = match &error {
+        match error {
             TurnError::TooManyRounds => {
                 ChatError::TooManyRounds(self.settings.get().max_iterations)
             }
             TurnError::Tool { .. } => ChatError::State(StateError::Conflict(None)),
-            TurnError::Llm(_)
+            error @ (TurnError::Llm(_)
             | TurnError::NoWords
             | TurnError::Recognition
-            | TurnError::LimitReached(_) => {
-                return ChatError::Llm(error);
-            }
-        };
-        actor_metrics().turns.count(&TurnEnd::Failed(error));
-        failure
+            | TurnError::LimitReached(_)) => ChatError::Llm(error),
+        }
     }
 
     async fn response(

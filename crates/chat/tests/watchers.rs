@@ -43,7 +43,8 @@ impl Watched {
             ping_every: Duration::from_secs(30),
             dead_after: Duration::from_secs(60),
         };
-        let (slots, process) = (Slots::new(1, 1), CancellationToken::new());
+        let slots = Slots::new(1, 1);
+        let process = CancellationToken::new();
         let watch = Watch { complete: true, missed, events };
         let slot = slots.take(None).unwrap();
         let types = vec!["a.*".to_owned()];

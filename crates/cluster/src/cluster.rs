@@ -106,7 +106,8 @@ impl Cluster {
         process: &CancellationToken,
     ) -> Result<Self, ClusterError> {
         let shared = Shared::new(config, open_stream, process.clone()).map_err(ClusterError)?;
-        let (events, rpc) = (RedisBus::new(shared.clone()), Rpc::new(shared.clone()));
+        let events = RedisBus::new(shared.clone());
+        let rpc = Rpc::new(shared.clone());
         let (sender, changed) = mpsc::channel(CHANGES);
         let tool_clients: Subscriber = Box::new(move |instance| {
             // The next heartbeat notices a change that is dropped here.

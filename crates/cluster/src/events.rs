@@ -289,7 +289,8 @@ impl Reader {
     /// stream, is read from its beginning: its new entries may be older than what was read, by a
     /// clock that was set back.
     async fn compare(&mut self) -> Result<(), RedisUnavailable> {
-        let (name, key) = (uuid::Uuid::new_v4().to_string(), self.bus.0.shared.key("data"));
+        let name = uuid::Uuid::new_v4().to_string();
+        let key = self.bus.0.shared.key("data");
         let mut pipe = redis::pipe();
         pipe.cmd("SET").arg(&key).arg(name).arg("NX").ignore().get(&key).cmd("TIME");
         let pipe = &pipe;

@@ -211,12 +211,14 @@ impl SessionLocks for LocalLocks {
         session: &str,
         wait: Duration,
     ) -> BoxFuture<'static, Result<Option<SessionLock>, BoxError>> {
-        let (lock, last) = (self.lock_for(session), Arc::clone(&self.last_fence));
+        let lock = self.lock_for(session);
+        let last = Arc::clone(&self.last_fence);
         Box::pin(async move {
             let Ok(held) = tokio::time::timeout(wait, lock.lock_owned()).await else {
                 return Ok(None);
             };
-            let (fence, lost) = (next_fence(&last), CancellationToken::new());
+            let fence = next_fence(&last);
+            let lost = CancellationToken::new();
             Ok(Some(SessionLock { fence, lost, held: Box::new(held) }))
         })
     }
@@ -294,7 +296,9 @@ mod tests {
 
     #[test]
     fn fences_of_a_busy_server_stay_with_the_clock() {
-        let (mut dice, mut now, mut last) = (fastrand::Rng::with_seed(1), 1 << 50, 0);
+        let mut dice = fastrand::Rng::with_seed(1);
+        let mut now = 1 << 50;
+        let mut last = 0;
         for _ in 0..100_000 {
             // 5,000 locks a second in the mean, some of them within the same microsecond.
             now += if dice.u8(..) < 64 { 0 } else { dice.i64(0..530) };
@@ -316,7 +320,8 @@ mod tests {
         let first = locks.lock("s", wait).await.unwrap().unwrap();
         assert!(locks.lock("s", wait).await.unwrap().is_none());
         let other = locks.lock("t", wait).await.unwrap().unwrap();
-        let (fence, waiting) = (first.fence, locks.lock("s", wait));
+        let fence = first.fence;
+        let waiting = locks.lock("s", wait);
         drop(first);
         let second = waiting.await.unwrap().unwrap();
         assert!(second.fence > fence && other.fence > fence && second.fence > other.fence);

@@ -99,7 +99,8 @@ impl RedisLocks {
 
 /// Returns a random time within [`RETRY_MS`], to keep waiting instances from asking together.
 fn jitter() -> u64 {
-    let (from, to) = (RETRY_MS.start(), RETRY_MS.end());
+    let from = RETRY_MS.start();
+    let to = RETRY_MS.end();
     from + getrandom::u64().unwrap_or_default() % (to - from + 1)
 }
 
@@ -109,7 +110,8 @@ impl SessionLocks for RedisLocks {
         session: &str,
         wait: Duration,
     ) -> BoxFuture<'static, Result<Option<SessionLock>, BoxError>> {
-        let (locks, session) = (self.clone(), session.to_owned());
+        let locks = self.clone();
+        let session = session.to_owned();
         Box::pin(async move {
             let until = Instant::now() + wait;
             let Some(mut lock) = locks.local.lock(&session, wait).await? else { return Ok(None) };
@@ -129,7 +131,8 @@ impl SessionLocks for RedisLocks {
             };
             locks.observe(fence);
             lock.fence = fence;
-            let (given_up, lease) = (CancellationToken::new(), acquiring.taken());
+            let given_up = CancellationToken::new();
+            let lease = acquiring.taken();
             let dropped = given_up.clone().drop_guard();
             let local = std::mem::replace(&mut lock.held, Box::new(dropped));
             locks.shared.spawn_finishing(async move {

@@ -185,7 +185,8 @@ impl Presence {
     ) {
         let mut heartbeats = tokio::time::interval(HEARTBEAT_EVERY);
         heartbeats.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (mut up, mut device_changes) = (self.shared.up(), devices.changes());
+        let mut up = self.shared.up();
+        let mut device_changes = devices.changes();
         let mut clients = tool_clients.changes();
         let mut announced = Announced::default();
         loop {

@@ -207,11 +207,14 @@ impl SharedToolClients {
 
     fn client(&self, instance: &str, client: AnnouncedClient) -> RemoteToolClient {
         let AnnouncedClient { agent, name, tools } = client;
-        let (rpc, instance) = (self.rpc.clone(), instance.to_owned());
+        let rpc = self.rpc.clone();
+        let instance = instance.to_owned();
         let within = self.tool_clients.call_timeout();
-        let (to_agent, to_client) = (agent.clone(), name.clone());
+        let to_agent = agent.clone();
+        let to_client = name.clone();
         let call = move |call: ToolCall| -> BoxFuture<'static, _> {
-            let (rpc, instance) = (rpc.clone(), instance.clone());
+            let rpc = rpc.clone();
+            let instance = instance.clone();
             let called = CallRequest {
                 agent: to_agent.clone(),
                 client: to_client.clone(),

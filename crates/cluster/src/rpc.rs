@@ -134,7 +134,8 @@ impl Rpc {
         if text.len() > MAX_MESSAGE_BYTES {
             return Err(NoAnswer::TooLong);
         }
-        let (channel, text) = (self.channel(instance), &text);
+        let channel = self.channel(instance);
+        let text = &text;
         let sent = self.0.shared.run(|mut redis| async move {
             redis::cmd("PUBLISH").arg(channel).arg(text).query_async(&mut redis).await
         });
@@ -255,7 +256,8 @@ impl RunningRequests {
             );
             return;
         };
-        let (rpc, pending) = (self.rpc.clone(), id.clone());
+        let rpc = self.rpc.clone();
+        let pending = id.clone();
         let task = self.tasks.spawn(async move {
             if let Ok(body) = timeout(within, handler(body)).await
                 && let Some(from) = from
@@ -293,7 +295,8 @@ impl Drop for PendingRequest {
     fn drop(&mut self) {
         self.rpc.waiting().remove(&self.id);
         if !self.answered {
-            let (rpc, instance) = (self.rpc.clone(), self.instance.clone());
+            let rpc = self.rpc.clone();
+            let instance = self.instance.clone();
             let message = RpcMessage::Cancel { id: std::mem::take(&mut self.id) };
             self.rpc.0.shared.spawn_finishing(async move {
                 if rpc.send(&instance, &message).await.is_err() {

@@ -266,7 +266,8 @@ impl Shared {
         let Some(open_stream) = open_stream else {
             return client.get_multiplexed_async_connection_with_config(&config).await;
         };
-        let (info, stream) = (client.get_connection_info().redis_settings(), open_stream().await?);
+        let info = client.get_connection_info().redis_settings();
+        let stream = open_stream().await?;
         let (connection, work) =
             MultiplexedConnection::new_with_config(info, stream, config).await?;
         self.spawn(work);

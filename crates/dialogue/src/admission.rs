@@ -210,7 +210,8 @@ impl Admission {
         if sent.load(Ordering::Relaxed) < FEWEST_PACKETS {
             return None;
         }
-        let (sent, late) = (sent.swap(0, Ordering::Relaxed), late.swap(0, Ordering::Relaxed));
+        let sent = sent.swap(0, Ordering::Relaxed);
+        let late = late.swap(0, Ordering::Relaxed);
         #[allow(clippy::cast_precision_loss, reason = "packets of half a second")]
         let too_late = late as f64 * 100.0 > settings.late_percent * sent as f64;
         Some(too_late)
@@ -423,7 +424,9 @@ mod tests {
         const WINDOWS_OF_A_TURN: usize = 14;
         let admission = admission(1_000);
         let mut governor = Governor::new(admission.clone());
-        let (mut permits, mut began, mut limits) = (VecDeque::new(), Vec::new(), Vec::new());
+        let mut permits = VecDeque::new();
+        let mut began = Vec::new();
+        let mut limits = Vec::new();
         for window in 0..800 {
             if window >= WINDOWS_OF_A_TURN {
                 let over: usize = began[window - WINDOWS_OF_A_TURN];

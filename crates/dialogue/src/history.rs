@@ -165,7 +165,8 @@ impl Dialogue {
     }
 
     fn opening_for(&self, person: Option<&Arc<Person>>, language: Language) -> Prompt {
-        let (settings, style) = (self.settings.get(), self.style_for(person));
+        let settings = self.settings.get();
+        let style = self.style_for(person);
         let mut system = style.instructions(&settings.system_prompt, &(self.now)());
         let role = style.role.unwrap_or_default();
         if !settings.emotion_prompt.is_empty() {
@@ -258,7 +259,8 @@ mod tests {
 
     fn round(after: usize, ids: &[&str]) -> ToolRound {
         let call = |id: &&str| {
-            let (id, name) = ((*id).into(), "f".into());
+            let id = (*id).into();
+            let name = "f".into();
             ToolRequest { id, name, arguments: "{}".into() }
         };
         let results = ids.iter().map(|id| format!("result {id}")).collect();
@@ -361,7 +363,9 @@ mod tests {
             .with_roles(Arc::new(move |id| (id == "forgetful").then(|| Arc::new(role(id)))));
         commit(&mut d, &record("1", &["ok."]));
         let person = |role_id: &str| {
-            let (id, name, role_id) = (PersonId("p".into()), "Ann".into(), role_id.into());
+            let id = PersonId("p".into());
+            let name = "Ann".into();
+            let role_id = role_id.into();
             let none = Vec::new();
             Arc::new(Person { id, name, role_id, voices: none, facts: vec![], exchanges: vec![] })
         };

@@ -236,7 +236,8 @@ mod tests {
         let unheard = |heard: PlayedBack| unheard_text(&said, &heard);
         assert_eq!(unheard(PlayedBack::ALL), "");
         assert_eq!(unheard(PlayedBack::default()), "One two three. Four five six. Seven.");
-        let (second, whole) = (Duration::from_secs(1), Duration::from_secs(2));
+        let second = Duration::from_secs(1);
+        let whole = Duration::from_secs(2);
         let partial = PlayedBack {
             whole: 1,
             partial: second,

@@ -48,13 +48,15 @@ fn round(
     used: &mut HashSet<String>,
 ) -> Vec<ChatMessage> {
     let mut results: Vec<Option<ChatMessage>> = results.into_iter().map(Some).collect();
-    let (mut calls, mut told) = (Vec::new(), Vec::new());
+    let mut calls = Vec::new();
+    let mut told = Vec::new();
     for call in message.calls {
         let its = |m: &&mut Option<ChatMessage>| m.as_ref().is_some_and(|m| m.answers == call.id);
         let Some(result) = results.iter_mut().find(its).and_then(Option::take) else { continue };
         let id = id(&call.id, used);
         told.push(ChatMessage::result(&id, self::result(result.content)));
-        let (name, arguments) = (names::nearest(&call.name), arguments(call.arguments));
+        let name = names::nearest(&call.name);
+        let arguments = arguments(call.arguments);
         calls.push(ToolRequest { id, name, arguments });
     }
     if calls.is_empty() && message.content.trim().is_empty() {
@@ -192,7 +194,8 @@ mod tests {
         #[test]
         fn anything_becomes_legal_and_stays_so(messages in prop::collection::vec(any_message(), 0..12)) {
             let told = mended(messages);
-            let (mut ids, mut rest) = (HashSet::new(), told.iter());
+            let mut ids = HashSet::new();
+            let mut rest = told.iter();
             while let Some(message) = rest.next() {
                 prop_assert_ne!(message.role, Role::Tool);
                 prop_assert!(!message.content.contains('\0'));

@@ -11,7 +11,7 @@ use std::time::Duration;
 use metrics::{Counter, Gauge, Histogram, Label, Unit, counter, gauge, histogram};
 
 use self::turn_taking::TurnTaking;
-use crate::TurnEnd;
+use crate::turn_trace::Outcome;
 
 /// Names of the histograms in seconds.
 pub const SECONDS: [&str; 6] = [
@@ -154,7 +154,7 @@ pub struct Uplink {
     pub dropped: Counter,
 }
 
-/// Counters of turns, by their end.
+/// Counters of turns, by what became of them.
 pub struct Turns {
     completed: Counter,
     interrupted: Counter,
@@ -163,13 +163,14 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// Counts a turn by its end.
-    pub fn count(&self, end: &TurnEnd) {
-        match end {
-            TurnEnd::Completed => self.completed.increment(1),
-            TurnEnd::Interrupted => self.interrupted.increment(1),
-            TurnEnd::Refused => self.refused.increment(1),
-            TurnEnd::Failed(_) => self.failed.increment(1),
+    /// Counts a turn that has ended. One in which there was nothing to answer does not count.
+    pub(crate) fn count(&self, outcome: Outcome) {
+        match outcome {
+            Outcome::Answered => self.completed.increment(1),
+            Outcome::Interrupted => self.interrupted.increment(1),
+            Outcome::Refused => self.refused.increment(1),
+            Outcome::Failed => self.failed.increment(1),
+            Outcome::Silent => {}
         }
     }
 }

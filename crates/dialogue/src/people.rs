@@ -413,7 +413,8 @@ fn spoken(speech: &[i16]) -> &[i16] {
     let levels: Vec<f64> = speech.chunks(FRAME).map(pcm::rms).collect();
     let loudest = levels.iter().copied().fold(0.0, f64::max);
     let is_spoken = |level: &f64| *level > loudest * QUIET;
-    let (first, last) = (levels.iter().position(is_spoken), levels.iter().rposition(is_spoken));
+    let first = levels.iter().position(is_spoken);
+    let last = levels.iter().rposition(is_spoken);
     let (Some(first), Some(last)) = (first, last) else { return &[] };
     &speech[first * FRAME..speech.len().min((last + 1) * FRAME)]
 }

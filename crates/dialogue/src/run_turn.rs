@@ -164,7 +164,8 @@ pub async fn answer(
     message_repair::repair(&mut prompt.messages);
     let asked = prompt.messages.iter().rfind(|m| m.role == Role::User);
     let asked = asked.map(|m| m.content.clone()).unwrap_or_default();
-    let (mut until, mut room) = (None, MAX_WRITTEN_BYTES);
+    let mut until = None;
+    let mut room = MAX_WRITTEN_BYTES;
     if let Some(held) = tools.take_held() {
         let by = *until.get_or_insert_with(|| Instant::now() + settings.turn_total);
         let round = decide_held(output, &prompt, tools, &held, &asked, by).await?;

@@ -140,7 +140,8 @@ impl SentenceSplitter {
         let text = self.buffer.strip_suffix('.')?;
         let at =
             text.rfind(|c: char| !c.is_ascii_digit()).map_or(0, |i| text.ceil_char_boundary(i + 1));
-        let (before, number) = (text[..at].trim_end(), text[at..].parse::<u32>().ok()?);
+        let before = text[..at].trim_end();
+        let number = text[at..].parse::<u32>().ok()?;
         if before.is_empty() || before.ends_with('第') {
             self.listed = number;
             return Some(None);

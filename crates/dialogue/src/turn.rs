@@ -69,9 +69,12 @@ impl Turn {
     /// Creates a live turn that ends when its connection ends.
     pub fn new(id: TurnId, connection: &CancellationToken) -> Self {
         let words = connection.child_token();
-        let (reply, permit) = (words.child_token(), Arc::default());
-        let (progress, playback) = (Arc::default(), Arc::default());
-        let (speaker, trace) = (Arc::default(), TurnTrace::default());
+        let reply = words.child_token();
+        let permit = Arc::default();
+        let progress = Arc::default();
+        let playback = Arc::default();
+        let speaker = Arc::default();
+        let trace = TurnTrace::default();
         Self {
             id,
             words,

@@ -47,7 +47,8 @@ impl TurnFactory {
     /// Returns the factory with a journal of its turns, as those of this client.
     #[must_use]
     pub fn traced(self, journal: &TurnJournal, kind: ClientKind, client: &str) -> Self {
-        let (journal, role) = (journal.clone(), Arc::new(|| None));
+        let journal = journal.clone();
+        let role = Arc::new(|| None);
         let traces = Traces { journal, kind, client: client.into(), firmware: None, role };
         Self { traces: Some(traces), ..self }
     }

@@ -22,7 +22,7 @@ use crate::role::AssignedRole;
 use crate::turn::TurnRecord;
 
 pub use self::journal::{JournalSettings, TurnJournal};
-pub use self::kept::{EndedTurn, TracedSound};
+pub use self::kept::TracedSound;
 pub use self::vocabulary::{Activity, ClientKind, Moment, Outcome, Stage};
 
 /// Most spans and moments of a turn that are kept, each.
@@ -234,7 +234,8 @@ impl TurnTrace {
         });
     }
 
-    /// Ends the turn. What comes later is not written.
+    /// Ends the turn, once: what follows from it (metrics, history, usage, export) is in [`TurnJournal::ended`], for speech, text and
+    /// REST alike. What comes later is not written.
     pub fn finish(&self, outcome: Outcome) {
         if let Some(writer) = &self.writer {
             writer.finish(outcome);
@@ -341,15 +342,17 @@ impl Writer {
         });
         if let Some(turn) = ended {
             let mut facts = self.entry.facts();
-            let (sound, role) = (std::mem::take(&mut facts.sound), facts.role.take());
+            let sound = std::mem::take(&mut facts.sound);
+            let role = facts.role.take();
             drop(facts);
-            self.journal.ended(EndedTurn { turn, sound }, self.keep(), role.as_deref());
+            self.journal.ended(turn, sound, self.keep(), role.as_deref());
         }
     }
 }
 
 impl Drop for Writer {
-    /// Ends a turn of which nobody told the end: its client has left, or there was nothing to answer.
+    /// Ends a turn that was dropped without an outcome: its client has left, or there was nothing to answer. Here because each
+    /// of several tasks may be the last that holds it.
     fn drop(&mut self) {
         let answers = |span: &Span| span.stage == Stage::Prompt;
         let began = self.entry.facts().turn.spans.iter().any(answers);

@@ -154,7 +154,8 @@ impl Sums {
 impl UsageMeter {
     /// Creates it with a function for the local day.
     pub fn new(settings: UsageSettings, today: impl Fn() -> Date + Send + Sync + 'static) -> Self {
-        let (today, settings) = (Box::new(today), Reloadable::new(settings));
+        let today = Box::new(today);
+        let settings = Reloadable::new(settings);
         Self(Arc::new(Shared { today, settings, sums: Mutex::default() }))
     }
 
@@ -203,7 +204,8 @@ impl UsageMeter {
 
     /// Returns the first limit that is reached: the device's, its role's, everybody's.
     pub fn reached(&self, device: &str, role: Option<&AssignedRole>) -> Option<LimitReached> {
-        let (settings, day) = (self.0.settings.get(), self.today());
+        let settings = self.0.settings.get();
+        let day = self.today();
         let mut sums = self.sums();
         sums.begin(day);
         let nothing = Used::default();
@@ -230,7 +232,8 @@ impl UsageMeter {
 
     /// Returns the first limit that is reached of each device, of these roles, and of everybody.
     pub fn all_reached(&self, roles: &[(String, DailyLimits)]) -> Vec<(LimitOf, String, Limited)> {
-        let (settings, day) = (self.0.settings.get(), self.today());
+        let settings = self.0.settings.get();
+        let day = self.today();
         let mut sums = self.sums();
         sums.begin(day);
         let of_device = settings.of_device();

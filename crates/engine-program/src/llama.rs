@@ -12,6 +12,13 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
+use hearken_engines::llm::chatml::{self, Segment};
+use hearken_engines::llm::generation::{
+    Emit, Finish, FinishReason, Generation, Generator, LlmError, Piece, Sampling,
+};
+use hearken_engines::llm::grammar;
+use hearken_engines::llm::prompt_cache::{PromptCache, common};
+use hearken_engines::llm::two_pass::TwoPass;
 use llama_cpp_2::context::LlamaContext;
 use llama_cpp_2::context::params::LlamaContextParams;
 use llama_cpp_2::llama_backend::LlamaBackend;
@@ -22,14 +29,6 @@ use llama_cpp_2::sampling::LlamaSampler;
 use llama_cpp_2::token::LlamaToken;
 use llama_cpp_2::token::data::LlamaTokenData;
 use llama_cpp_2::token::data_array::LlamaTokenDataArray;
-
-use hearken_engines::llm::chatml::{self, Segment};
-use hearken_engines::llm::generation::{
-    Emit, Finish, FinishReason, Generation, Generator, LlmError, Piece, Sampling,
-};
-use hearken_engines::llm::grammar;
-use hearken_engines::llm::prompt_cache::{PromptCache, common};
-use hearken_engines::llm::two_pass::TwoPass;
 
 /// Version of the format of kept states.
 const LLAMA_CPP: &str = "llama-cpp-2 0.1.160";
@@ -254,7 +253,8 @@ impl Llama<'_> {
     fn keep_on_disk(&mut self) {
         let read = &self.strands[self.on];
         let Some(kept) = self.kept.as_mut().filter(|_| read.len() >= WORTH_KEEPING) else { return };
-        let (context, sequence) = (&self.context, self.on as i32);
+        let context = &self.context;
+        let sequence = self.on as i32;
         let save = |file: &Path| {
             let saved = context.state_seq_save_file(file, sequence, read);
             saved.map(drop).map_err(io::Error::other)

@@ -4,14 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use hearken_engines::speech::engine::{EngineError, RecognitionEngines, Voice, VoicePair};
+use hearken_engines::speech::voice_speeds::VoiceSpeeds;
 use tokio_util::sync::CancellationToken;
 
 use crate::espeak::{self, PinyinVoice};
 use crate::sherpa_asr::Whisper;
 use crate::sherpa_tts::{KOKORO_NAME, KOKORO_SPEAKERS, Kokoro, Piper};
 use crate::sherpa_vad::Silero;
-use hearken_engines::speech::engine::{EngineError, RecognitionEngines, Voice, VoicePair};
-use hearken_engines::speech::voice_speeds::VoiceSpeeds;
 
 /// Loads the recogniser and the detector. Takes a second or two.
 ///
@@ -86,7 +86,8 @@ pub(crate) fn speeds_are_known(paces: &VoiceSpeeds, hopeless_cost: f64) -> bool 
 fn measure(voice: &dyn Voice, threads: usize, paces: &VoiceSpeeds) -> Result<(), EngineError> {
     let stop = CancellationToken::new();
     for warm in [false, true] {
-        let (begun, spent) = (Instant::now(), processor_time());
+        let begun = Instant::now();
+        let spent = processor_time();
         let mut samples = 0;
         voice.speak("很高兴认识你，今天天气不错。", 1.0, &stop, &mut |pcm| {
             samples += pcm.len()

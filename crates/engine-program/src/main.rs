@@ -12,12 +12,10 @@ mod speech;
 
 use std::process::ExitCode;
 
-use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use commands::{llm, speech as speech_command};
-use hearken_base::log::{ZoneTime, filter};
+use hearken_base::log;
 use hearken_engines::models::{command as models, default_root};
-use jiff::tz::TimeZone;
 
 /// The allocator of all of our own memory, as in the server.
 #[global_allocator]
@@ -59,11 +57,11 @@ async fn run(command: Command) -> anyhow::Result<()> {
     let root = default_root(variable);
     match command {
         Command::Speech(args) => {
-            start_log()?;
+            log::start_from_environment().map_err(anyhow::Error::from_boxed)?;
             speech_command::run(args, &root).await
         }
         Command::Llm(args) => {
-            start_log()?;
+            log::start_from_environment().map_err(anyhow::Error::from_boxed)?;
             llm::run(args, &root).await
         }
         Command::Models(args) => models::run(args, &root).await,
@@ -73,18 +71,4 @@ async fn run(command: Command) -> anyhow::Result<()> {
 /// Returns an environment variable that is set and not empty.
 fn variable(name: &str) -> Option<String> {
     std::env::var_os(name)?.into_string().ok().filter(|value| !value.is_empty())
-}
-
-/// Starts the log with the level and the format of the server, which hands them over as variables.
-fn start_log() -> anyhow::Result<()> {
-    let level = variable("HEARKEN__LOG__LEVEL").unwrap_or_else(|| "info".into());
-    let logs = tracing_subscriber::fmt()
-        .with_env_filter(filter(&level)?)
-        .with_timer(ZoneTime(TimeZone::system()))
-        .with_writer(std::io::stderr);
-    let started = match variable("HEARKEN__LOG__FORMAT").as_deref() {
-        Some(format) if format.eq_ignore_ascii_case("json") => logs.json().try_init(),
-        _ => logs.with_target(false).try_init(),
-    };
-    started.map_err(|error| anyhow::anyhow!(error)).context("cannot start the log")
 }

@@ -106,7 +106,8 @@ impl Recognizer for Whisper {
 fn pieces(speech: &[(usize, usize)], total: usize) -> Vec<(usize, usize)> {
     let mut pieces: Vec<(usize, usize)> = Vec::new();
     for (from, to) in speech {
-        let (from, to) = (from.saturating_sub(MARGIN), (to + MARGIN).min(total));
+        let from = from.saturating_sub(MARGIN);
+        let to = (to + MARGIN).min(total);
         match pieces.last_mut() {
             Some(last) if to - last.0 <= PIECE => last.1 = to,
             _ => pieces.push((from.max(pieces.last().map_or(0, |p| p.1)), to)),

@@ -6,15 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use tokio::sync::oneshot;
-use tokio_util::sync::CancellationToken;
-
 use hearken_engines::speech::asr_service::AsrService;
 use hearken_engines::speech::engine::{EngineError, RecognitionEngines, VoicePair};
 use hearken_engines::speech::page::{self, Page};
 use hearken_engines::speech::pool::Pool;
 use hearken_engines::speech::tts_service::TtsService;
 use hearken_engines::speech::voice_speeds::VoiceSpeeds;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
 use crate::load;
 
@@ -98,7 +97,8 @@ pub(crate) async fn run(
     let pages = [(Page::Recognition, &asr), (Page::Synthesis, &tts)].map(|(page, bound)| {
         let bound =
             bound.as_ref().map(|b| Ok::<_, std::io::Error>((b.page.try_clone()?, b.address)));
-        let (loaded, ended) = (Arc::clone(&loaded), ended.clone());
+        let loaded = Arc::clone(&loaded);
+        let ended = ended.clone();
         async move {
             match bound {
                 Some(bound) => {
@@ -169,7 +169,8 @@ async fn serve(
     let synthesis = async {
         if let (Some(bound), Some(speakers)) = (tts, speakers) {
             let listener = tokio::net::TcpListener::from_std(bound.socket)?;
-            let (queue, cache) = (settings.queue_len, settings.cache_bytes);
+            let queue = settings.queue_len;
+            let cache = settings.cache_bytes;
             TtsService::new(speakers, Arc::clone(&pool), Arc::clone(&paces), queue, cache)
                 .serve(listener, stop.clone())
                 .await;
@@ -194,10 +195,12 @@ async fn load_all(
     tts: bool,
     paces: &Arc<VoiceSpeeds>,
 ) -> Result<(Option<RecognitionEngines>, Option<Vec<VoicePair>>), ServeError> {
-    let (models, threads) = (settings.models.clone(), settings.threads);
+    let models = settings.models.clone();
+    let threads = settings.threads;
     let known = load::speeds_are_known(paces, settings.hopeless_cost);
     let mut hearing = on_thread(move || asr.then(|| load::hearing(&models, threads)).transpose())?;
-    let (models, hopeless) = (settings.models.clone(), settings.hopeless_cost);
+    let models = settings.models.clone();
+    let hopeless = settings.hopeless_cost;
     let paces = Arc::clone(paces);
     // While the speed of voices is measured, nothing else is loaded.
     let first = if known { None } else { Some((&mut hearing).await) };

@@ -289,7 +289,8 @@ mod tests {
     /// Asks an engine that answers until a time, and takes `takes` for it. Tells when the engine
     /// was found silent, since the start.
     async fn found_silent(answers_until: Duration, takes: Duration) -> (Duration, bool) {
-        let (begun, ready) = (Instant::now(), Cell::new(false));
+        let begun = Instant::now();
+        let ready = Cell::new(false);
         let ask = || async move {
             if begun.elapsed() > answers_until {
                 std::future::pending::<()>().await;
@@ -339,9 +340,11 @@ mod tests {
             health_url: String::new(),
             answers_within: WITHIN,
         };
-        let (states, token) = (EngineStates::default(), CancellationToken::new());
+        let states = EngineStates::default();
+        let token = CancellationToken::new();
         let running = tokio::spawn(keep_running(engine, states.clone(), token.clone()));
-        let (begun, mut waits) = (Instant::now(), vec![Duration::ZERO]);
+        let begun = Instant::now();
+        let mut waits = vec![Duration::ZERO];
         while waits.len() < 10 {
             tokio::time::sleep(Duration::from_millis(1)).await;
             let restarts = states.snapshot().get("test").map_or(0, |report| report.restarts);

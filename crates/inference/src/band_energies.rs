@@ -35,7 +35,8 @@ impl BandEnergies {
         let band = |band: usize| {
             let weight = |bin: &usize| weight(band, *bin);
             let counts: Vec<usize> = (0..=size / 2).filter(|bin| weight(bin) > 0.0).collect();
-            let (first, last) = (counts.first(), counts.last());
+            let first = counts.first();
+            let last = counts.last();
             let bins = first.zip(last).map_or(0..0, |(first, last)| *first..last + 1);
             Band { first: bins.start, weights: bins.map(|bin| weight(&bin)).collect() }
         };

@@ -30,7 +30,8 @@ impl Graph {
         let ([input], [output]) = (model.input_ids(), model.output_ids()) else {
             bail!("{name} is another model: it has not one input and one output");
         };
-        let (input, output) = (*input, *output);
+        let input = *input;
+        let output = *output;
         let thread = ThreadPool::with_num_threads(1);
         thread.run(lower_priority);
         Ok(Self { model, input, output, thread: Arc::new(thread) })

@@ -56,7 +56,8 @@ impl<Q: Send + 'static, A: Send + 'static> Worker<Q, A> {
         load: impl FnOnce(&Path) -> anyhow::Result<Compute<Q, A>> + Send + 'static,
     ) -> anyhow::Result<Self> {
         let (questions, asked) = sync_channel(settings.waiting);
-        let (name, deadline) = (settings.name, settings.deadline);
+        let name = settings.name;
+        let deadline = settings.deadline;
         let thread = std::thread::Builder::new().name(name.into());
         let started = thread.spawn(move || {
             lower_priority();

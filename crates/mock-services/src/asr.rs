@@ -17,7 +17,9 @@ pub(super) async fn serve(listener: TcpListener, delay: Delay, stop: Cancellatio
     let heard = Arc::new(AtomicU64::new(0));
     let connections = stop.clone();
     socket::accept(listener, &["/", "/asr"], MOST_CONNECTIONS, stop, move |mut socket| {
-        let (delay, heard, stop) = (delay.clone(), Arc::clone(&heard), connections.clone());
+        let delay = delay.clone();
+        let heard = Arc::clone(&heard);
+        let stop = connections.clone();
         async move {
             stop.run_until_cancelled(converse(&mut socket, &delay, &heard)).await;
             socket::close(socket).await;

@@ -28,7 +28,8 @@ impl Delay {
         }
         let mut dice = self.dice.lock().unwrap_or_else(PoisonError::into_inner);
         // Box-Muller transform: a normal deviate from two uniform ones.
-        let (radius, angle) = (1.0 - dice.f64(), std::f64::consts::TAU * dice.f64());
+        let radius = 1.0 - dice.f64();
+        let angle = std::f64::consts::TAU * dice.f64();
         let normal = (-2.0 * radius.ln()).sqrt() * angle.cos();
         self.median.mul_f64((self.spread * normal).exp())
     }

@@ -48,7 +48,8 @@ impl Voice {
 pub(super) async fn serve(listener: TcpListener, voice: Arc<Voice>, stop: CancellationToken) {
     let connections = stop.clone();
     socket::accept(listener, &["/", "/tts"], MOST_CONNECTIONS, stop, move |mut socket| {
-        let (voice, stop) = (Arc::clone(&voice), connections.clone());
+        let voice = Arc::clone(&voice);
+        let stop = connections.clone();
         async move {
             stop.run_until_cancelled(converse(&mut socket, &voice)).await;
             socket::close(socket).await;

@@ -38,7 +38,8 @@ impl Functions {
         if functions.iter().map(weight).sum::<usize>() > MAX_BYTES {
             return whole(format!("takes at most {} KiB of memory", MAX_BYTES / 1_024));
         }
-        let (mut offered, mut mistakes) = (Vec::<OfferedTool>::new(), Vec::new());
+        let mut offered = Vec::<OfferedTool>::new();
+        let mut mistakes = Vec::new();
         for (n, function) in functions.iter().enumerate() {
             if Instant::now() >= until {
                 return whole("takes too long to check".into());
@@ -198,7 +199,8 @@ mod tests {
             "type": "object", "properties": {"x": {"type": "number"}}, "required": ["x"]}})])
         .unwrap();
         let check = async |name: &str, arguments: &str| {
-            let (id, name) = ("1".into(), name.to_owned());
+            let id = "1".into();
+            let name = name.to_owned();
             functions.check(&ToolRequest { id, name, arguments: arguments.into() }).await
         };
         assert_eq!(check("f", "{\"x\": 1}").await.unwrap()["x"], 1);

@@ -184,7 +184,8 @@ impl Museum {
 
     /// Checks that one more session may exist, and one more of this client.
     async fn check_room(&self, client: Option<&str>) -> Result<(), MuseumError> {
-        let (settings, now) = (self.settings.get(), self.expiring());
+        let settings = self.settings.get();
+        let now = self.expiring();
         let (_, sessions) = self.ports.store.list(now, 0, 0).await?;
         let of_client = match client {
             Some(client) => self.ports.store.count_at(client, now).await?,

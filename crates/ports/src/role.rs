@@ -35,7 +35,8 @@ pub enum ReplyLanguage {
 impl ReplyLanguage {
     /// Returns the instruction to answer in this language, to stand after others.
     pub fn rule(self) -> String {
-        let (zh, en) = (self.name_zh(), self.name_en());
+        let zh = self.name_zh();
+        let en = self.name_en();
         format!(
             "\n\n无论用户使用哪种语言，都请用{zh}回答。Always answer in {en}, whatever language the user speaks."
         )

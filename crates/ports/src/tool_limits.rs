@@ -29,7 +29,8 @@ pub fn cut_description(description: &str) -> String {
 /// keeps the first: a call reaches that one. Logs what is left out.
 pub fn within_limits(source: &str, tools: impl IntoIterator<Item = Tool>) -> Vec<Tool> {
     let mut kept: Vec<Tool> = Vec::new();
-    let (mut left_out, mut room) = (0_usize, MAX_SOURCE_BYTES);
+    let mut left_out = 0_usize;
+    let mut room = MAX_SOURCE_BYTES;
     for mut tool in tools {
         if kept.iter().any(|known| known.name == tool.name) {
             continue;
@@ -66,7 +67,8 @@ mod tests {
     use super::*;
 
     fn tool(name: &str, description: &str, parameters: Value) -> Tool {
-        let (name, description) = (name.to_owned(), description.to_owned());
+        let name = name.to_owned();
+        let description = description.to_owned();
         Tool { name, description, parameters, finishes: false, destructive: false }
     }
 

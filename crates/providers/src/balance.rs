@@ -135,7 +135,8 @@ async fn probe<P: ?Sized + Send + Sync + 'static>(backends: Weak<Backends<P>>, p
         sleep_until(then).await;
         // The services may be dropped during a probe.
         let Some(all) = backends.upgrade() else { return };
-        let (name, service) = (all.name, Arc::clone(&all.all[place].service.probe));
+        let name = all.name;
+        let service = Arc::clone(&all.all[place].service.probe);
         drop(all);
         let outcome = service.probe().await;
         let Some(all) = backends.upgrade() else { return };
@@ -184,7 +185,8 @@ impl<P: ?Sized + Send + Sync + 'static> Lease<P> {
 
     /// Records that the service failed.
     fn failed(&mut self, error: &ProviderError) {
-        let (port, place) = (self.backends.name, self.place);
+        let port = self.backends.name;
+        let place = self.place;
         // The caller logs the failure of a single service.
         if self.backends.several() {
             tracing::warn!(port, place, %error, "a service failed, and is passed over for a while");

@@ -136,7 +136,8 @@ pub(super) struct DeadlineLlm {
 
 impl Llm for DeadlineLlm {
     fn reply(&self, prompt: Prompt) -> Reply {
-        let (inner, total) = (self.inner.reply(prompt), self.total.saturating_add(GRACE));
+        let inner = self.inner.reply(prompt);
+        let total = self.total.saturating_add(GRACE);
         let begun = (inner, None);
         try_unfold(begun, move |(mut inner, by): (Reply, Option<Instant>)| async move {
             let by = by.unwrap_or_else(|| Instant::now() + total);
@@ -325,7 +326,8 @@ mod tests {
         let models = chain(vec![Arc::new(Hanging), Arc::new(Hanging), model(vec![says("x")])]);
         assert_eq!(ask(&models).await, "x");
         assert_eq!(start.elapsed(), Duration::from_secs(6), "half of 8 s, and half of the rest");
-        let (start, models) = (tokio::time::Instant::now(), chain(vec![Arc::new(Hanging)]));
+        let start = tokio::time::Instant::now();
+        let models = chain(vec![Arc::new(Hanging)]);
         assert_eq!(ask(&models).await, "timed out");
         assert_eq!(start.elapsed(), Duration::from_secs(8));
     }

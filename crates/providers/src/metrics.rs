@@ -71,7 +71,8 @@ impl MeasuredLlm {
 
 impl Llm for MeasuredLlm {
     fn reply(&self, prompt: Prompt) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
-        let (reply, meters) = (self.inner.reply(prompt), Arc::clone(&self.meters));
+        let reply = self.inner.reply(prompt);
+        let meters = Arc::clone(&self.meters);
         // The request starts when the reply is polled.
         let asked = once(async move {
             let mut request_metrics = RequestMetrics::begin(&meters);

@@ -196,7 +196,8 @@ pub(super) async fn pause(
 impl<P: Asr + ?Sized + 'static> Asr for Retrying<P> {
     async fn open(&self, spec: UtteranceSpec) -> Result<Box<dyn AsrStream>, ProviderError> {
         let first = self.inner.open(spec.clone()).await?;
-        let (inner, policy) = (self.inner.clone(), self.policy);
+        let inner = self.inner.clone();
+        let policy = self.policy;
         Ok(Box::new(Remembered { inner, policy, spec, first, samples: Vec::new() }))
     }
 }

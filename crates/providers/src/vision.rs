@@ -163,7 +163,8 @@ impl ImageDescriber for VisionModel {
         question: &str,
         picture: Picture,
     ) -> BoxFuture<'static, Result<String, ProviderError>> {
-        let (eye, by) = (self.clone(), Instant::now() + self.timeout);
+        let eye = self.clone();
+        let by = Instant::now() + self.timeout;
         let url = format!("data:{};base64,{}", picture.mime_type, picture.base64);
         let mut body = json!({
             "model": self.model,

@@ -192,7 +192,8 @@ impl Clients {
         ready: oneshot::Sender<()>,
         over: CancellationToken,
     ) {
-        let (mut ready, mut last) = (Some(ready), None::<String>);
+        let mut ready = Some(ready);
+        let mut last = None::<String>;
         let watching = async {
             loop {
                 let (number, instance) = self.fleet.pick().await;

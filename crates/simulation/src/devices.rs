@@ -58,7 +58,8 @@ impl Device {
 
     /// Says something, once. Returns true if it was answered.
     pub(crate) async fn say(&mut self, message: Message) -> bool {
-        let (clients, judge) = (self.clients.clone(), self.clients.judge.clone());
+        let clients = self.clients.clone();
+        let judge = self.clients.judge.clone();
         if self.connection.is_none() {
             clients.connects(message, async || self.connect().await).await;
         }

@@ -88,7 +88,8 @@ impl Fleet {
         let lost_answers = if plan.redis_fails { 2 } else { 0 };
         self.around.redis.set_mischief(Mischief { lost_answers, doubled: 20 });
         while calm.run_until_cancelled(sleep(judge.pause(0, longest))).await.is_some() {
-            let (fleet, place) = (self.clone(), judge.throw(0, plan.instances));
+            let fleet = self.clone();
+            let place = judge.throw(0, plan.instances);
             let lasts = judge.pause(200, 16_000);
             let fault = plan.faults()[judge.throw(0, plan.faults().len())];
             recoveries.spawn(async move { fleet.hurt(fault, place, lasts).await });

@@ -63,7 +63,8 @@ pub(crate) struct Instance {
 impl Instance {
     pub(crate) fn start(around: &Surroundings, number: usize) -> Self {
         let Surroundings { judge, database, redis } = around.clone();
-        let (life, process) = (Life::default(), CancellationToken::new());
+        let life = Life::default();
+        let process = CancellationToken::new();
         let link = watch::Sender::new(Link::Up);
         let url = Secret::new("redis://simulated");
         let config = RedisConfig { url, ..RedisConfig::default() };
@@ -78,10 +79,14 @@ impl Instance {
         };
         let bus = LivingBus { bus: cluster.events(), life: life.clone(), judge: judge.clone() };
         let most = if judge.plants(Bug::UnboundedLane) { 1_000 } else { MOST_AT_ONCE };
-        let (service, texts) = (parts.chats(bus, most), parts.texts());
+        let service = parts.chats(bus, most);
+        let texts = parts.texts();
         let pipeline = parts.pipeline(&judge, &life);
-        let (background, living, ended) = (service.clone(), life.clone(), process.clone());
-        let (sessions, every) = (Arc::clone(&texts.sessions), texts.settings.get().sweep_every);
+        let background = service.clone();
+        let living = life.clone();
+        let ended = process.clone();
+        let sessions = Arc::clone(&texts.sessions);
+        let every = texts.settings.get().sweep_every;
         tokio::spawn(async move {
             let work = async {
                 background.observe_fences().await;
@@ -175,7 +180,8 @@ impl Parts {
     /// Devices.
     fn pipeline(&self, judge: &Judge, life: &Life) -> Pipeline {
         let marks = Arc::clone(&self.marks);
-        let (judge, life) = (judge.clone(), life.clone());
+        let judge = judge.clone();
+        let life = life.clone();
         let ports = Ports {
             asr: Arc::new(Recogniser { judge: judge.clone(), life: life.clone() }),
             llm: self.model.clone(),
@@ -211,7 +217,8 @@ impl EventBus for LivingBus {
     fn publish(&self, event: Event) -> BoxFuture<'static, Result<Published, BoxError>> {
         let doubled = self.judge.plants(Bug::DoubledEvent) && self.judge.throw(0, 100) == 0;
         let again = doubled.then(|| Event { id: format!("{}-2", event.id), ..event.clone() });
-        let (publishing, life) = (self.bus.publish(event), self.life.clone());
+        let publishing = self.bus.publish(event);
+        let life = self.life.clone();
         let again = again.map(|event| self.bus.publish(event));
         Box::pin(async move {
             let work = async {
@@ -229,7 +236,8 @@ impl EventBus for LivingBus {
         session: &SessionId,
         after: Option<&str>,
     ) -> BoxFuture<'static, Result<Watch, BoxError>> {
-        let (watching, life) = (self.bus.watch(session, after), self.life.clone());
+        let watching = self.bus.watch(session, after);
+        let life = self.life.clone();
         Box::pin(async move { life.within(watching).await })
     }
 }
@@ -246,7 +254,8 @@ impl SessionLocks for LivingLocks {
         session: &str,
         wait: Duration,
     ) -> BoxFuture<'static, Result<Option<SessionLock>, BoxError>> {
-        let (locking, life) = (self.locks.lock(session, wait), self.life.clone());
+        let locking = self.locks.lock(session, wait);
+        let life = self.life.clone();
         Box::pin(async move { life.within(locking).await })
     }
 

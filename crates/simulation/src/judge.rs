@@ -152,7 +152,9 @@ pub(crate) struct Running {
 
 impl Judge {
     pub(crate) fn new(dice: fastrand::Rng, plan: &Plan, shows: bool) -> Self {
-        let (begun, plan, notes) = (Instant::now(), plan.clone(), Mutex::default());
+        let begun = Instant::now();
+        let plan = plan.clone();
+        let notes = Mutex::default();
         Self(Arc::new(Inner { begun, plan, shows, notes, dice: Mutex::new(dice) }))
     }
 

@@ -23,7 +23,6 @@ mod world;
 use std::process::ExitCode;
 
 use clap::Parser;
-
 use plan::{Bug, Plan};
 
 /// Simulates conversations of applications, text clients and devices with several instances of the server, while everything
@@ -78,7 +77,8 @@ fn main() -> ExitCode {
     println!("{plan}");
     world::prepare(0);
     let outcome = world::run(&plan, true);
-    let (seconds, trace) = (outcome.lasted.as_secs(), outcome.trace);
+    let seconds = outcome.lasted.as_secs();
+    let trace = outcome.trace;
     println!("{:?}, {seconds} s, trace {trace:016x}", outcome.counts);
     for what in &outcome.wrong {
         println!("WRONG {what}");

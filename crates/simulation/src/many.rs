@@ -89,11 +89,13 @@ pub(crate) fn check(args: &Args) -> ExitCode {
 
 fn worlds(args: &Args) -> (Totals, Duration) {
     let worlds = args.conversations.div_ceil(CONVERSATIONS as u64);
-    let (next, begun) = (AtomicU64::new(args.first), Instant::now());
+    let next = AtomicU64::new(args.first);
+    let begun = Instant::now();
     let totals = Mutex::new(Totals::new(begun));
     let locked = || totals.lock().expect("nothing panics while it holds them");
     std::thread::scope(|scope| {
-        let (next, locked) = (&next, &locked);
+        let next = &next;
+        let locked = &locked;
         for job in 0..args.jobs {
             scope.spawn(move || {
                 let mut server = WorldServer::start(args, job);

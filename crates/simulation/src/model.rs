@@ -51,7 +51,8 @@ impl Llm for Model {
         let steps = steps(&self.judge, message, results, prompt.tools.len());
         let judge = self.judge.clone();
         let deltas = stream::unfold((0, running), move |(at, running)| {
-            let (step, judge) = (steps.get(at).copied(), judge.clone());
+            let step = steps.get(at).copied();
+            let judge = judge.clone();
             async move {
                 let step = step?;
                 sleep(judge.pause(5, 1_500)).await;
@@ -119,12 +120,14 @@ impl ToolSource for Marks {
     fn tools(&self) -> Arc<[Tool]> {
         let parameters = json!({"type": "object", "properties": {
             "message": {"type": "string"}, "nth": {"type": "integer"}}});
-        let (name, description) = ("mark".into(), "Marks a message.".into());
+        let name = "mark".into();
+        let description = "Marks a message.".into();
         [Tool { name, description, parameters, finishes: false, destructive: false }].into()
     }
 
     fn call(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
-        let (judge, life) = (self.judge.clone(), self.life.clone());
+        let judge = self.judge.clone();
+        let life = self.life.clone();
         Box::pin(async move {
             let work = async {
                 sleep(judge.pause(1, 300)).await;

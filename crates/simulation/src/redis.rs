@@ -6,16 +6,15 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use commands::Data;
 use hearken_cluster::{OpenStream, RedisStream};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, ReadHalf, WriteHalf};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep};
+use wire::{Reply, command};
 
 mod commands;
 mod wire;
-
-use commands::Data;
-use wire::{Reply, command};
 
 /// Capacity of a stream in one direction, in bytes.
 const STREAM: usize = 64 << 10;
@@ -95,7 +94,8 @@ impl Redis {
     pub(crate) fn streams(&self, link: watch::Receiver<Link>) -> OpenStream {
         let redis = self.clone();
         Arc::new(move || {
-            let (redis, link) = (redis.clone(), link.clone());
+            let redis = redis.clone();
+            let link = link.clone();
             Box::pin(async move {
                 if *link.borrow() == Link::Cut {
                     return Err(io::ErrorKind::ConnectionRefused.into());
@@ -148,7 +148,8 @@ impl Redis {
         number: u64,
         out: mpsc::UnboundedSender<Reply>,
     ) {
-        let (mut bytes, mut part) = (Vec::new(), vec![0; 4_096]);
+        let mut bytes = Vec::new();
+        let mut part = vec![0; 4_096];
         loop {
             while let Some((words, used)) = command(&bytes) {
                 bytes.drain(..used);

@@ -67,7 +67,8 @@ fn power(sound: &[i16], pitch: f32) -> f32 {
 /// The same of one packet (Goertzel's algorithm).
 fn power_of_packet(sound: &[i16], pitch: f32) -> f32 {
     let turn = 2.0 * (TAU * pitch / RATE_HZ as f32).cos();
-    let (mut last, mut before) = (0.0_f32, 0.0_f32);
+    let mut last = 0.0_f32;
+    let mut before = 0.0_f32;
     for sample in sound {
         (last, before) = (f32::from(*sample) / 32_768.0 + turn * last - before, last);
     }
@@ -143,7 +144,8 @@ impl Asr for Recogniser {
             fails(judge).await
         };
         life.within(opening).await?;
-        let (judge, life) = (judge.clone(), life.clone());
+        let judge = judge.clone();
+        let life = life.clone();
         Ok(Box::new(Utterance { judge, life, sound: Vec::new() }))
     }
 }

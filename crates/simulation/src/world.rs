@@ -73,7 +73,8 @@ pub(crate) fn run(plan: &Plan, shows: bool) -> Outcome {
 async fn live(plan: &Plan, around: &Surroundings) {
     let judge = &around.judge;
     let fleet = Fleet::start(around.clone(), plan.instances);
-    let (calm, over) = (CancellationToken::new(), CancellationToken::new());
+    let calm = CancellationToken::new();
+    let over = CancellationToken::new();
     let clients = Clients { fleet: fleet.clone(), judge: judge.clone() };
     let everybody = Everybody::new(clients).await;
     let trouble = tokio::spawn(fleet.clone().trouble(plan.clone(), calm.clone()));
@@ -115,7 +116,9 @@ impl Everybody {
         let judge = &self.clients.judge;
         let mut talks = JoinSet::new();
         for (number, id) in (0..).zip(&self.sessions) {
-            let (clients, id, over) = (self.clients.clone(), id.clone(), over.clone());
+            let clients = self.clients.clone();
+            let id = id.clone();
+            let over = over.clone();
             let begins = judge.pause(0, 20_000);
             talks.spawn(async move {
                 sleep(begins).await;
@@ -123,7 +126,8 @@ impl Everybody {
             });
         }
         for (conversation, session) in (FIRST_TEXT..).zip(&self.texts) {
-            let (clients, session) = (self.clients.clone(), Rc::clone(session));
+            let clients = self.clients.clone();
+            let session = Rc::clone(session);
             let begins = judge.pause(0, 20_000);
             talks.spawn_local(async move {
                 sleep(begins).await;

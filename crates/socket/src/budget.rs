@@ -43,7 +43,8 @@ struct Used {
 impl SocketBudget {
     /// Creates the budget of a connection that is not read while it holds `max_bytes` bytes.
     pub fn new(max_bytes: usize, all: &Arc<SharedBudget>) -> Self {
-        let (bytes, reader) = (AtomicUsize::new(0), AtomicWaker::new());
+        let bytes = AtomicUsize::new(0);
+        let reader = AtomicWaker::new();
         Self(Arc::new(Used { bytes, max_bytes, all: Arc::clone(all), reader }))
     }
 
@@ -123,7 +124,8 @@ mod tests {
     #[test]
     fn a_connection_is_not_read_while_its_budget_or_that_of_all_is_used_up() {
         let all = SharedBudget::new(3_000);
-        let (one, other) = (SocketBudget::new(2_000, &all), SocketBudget::new(2_000, &all));
+        let one = SocketBudget::new(2_000, &all);
+        let other = SocketBudget::new(2_000, &all);
         let held = one.hold("x".repeat(1_900));
         assert!(is_ready(&one));
         let more = one.hold("x".repeat(100));

@@ -81,7 +81,8 @@ struct Head {
 impl Head {
     /// Parses a header; `None` while more bytes of it have to come.
     fn from_bytes(read: &[u8]) -> Option<Self> {
-        let (&first, &second) = (read.first()?, read.get(1)?);
+        let &first = read.first()?;
+        let &second = read.get(1)?;
         let (length_bytes, payload_bytes) = match second & 0x7F {
             126 => (2, u16::from_be_bytes(*read.get(2..)?.first_chunk()?).into()),
             127 => (8, u64::from_be_bytes(*read.get(2..)?.first_chunk()?)),

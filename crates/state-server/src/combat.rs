@@ -46,7 +46,8 @@ pub(super) fn attack(
     world: &mut World,
     arguments: Arguments<'_>,
 ) -> Result<CallOutcome, CallError> {
-    let (from, at) = (arguments.name("attacker_id")?, arguments.name("target_id")?);
+    let from = arguments.name("attacker_id")?;
+    let at = arguments.name("target_id")?;
     let kind = arguments.name_or("attack_type", "melee")?;
     let attacker = character(world, from)?.clone();
     let target = character(world, at)?.clone();

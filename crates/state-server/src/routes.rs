@@ -13,9 +13,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::CallError;
 use super::storage::{Storage, StorageError};
-use super::tools;
+use super::{CallError, tools};
 
 /// Longest body of a request, in bytes.
 const MAX_BODY_BYTES: usize = 64 << 10;
@@ -139,7 +138,8 @@ async fn call(storage: web::Data<Storage>, Body(call): Body<Call>) -> HttpRespon
 }
 
 fn event(session: &str, kind: &str, about: Value) -> Value {
-    let (id, now) = (uuid::Uuid::new_v4(), Timestamp::now().to_string());
+    let id = uuid::Uuid::new_v4();
+    let now = Timestamp::now().to_string();
     json!({ "id": id, "session_id": session, "type": kind, "data": about, "timestamp": now })
 }
 

@@ -102,7 +102,8 @@ impl World {
 
     /// Returns the time in the game, for example `day 1, 08:00`.
     pub fn game_time(&self) -> String {
-        let (day, minute) = (self.minutes / 1_440 + 1, self.minutes % 1_440);
+        let day = self.minutes / 1_440 + 1;
+        let minute = self.minutes % 1_440;
         format!("day {day}, {:02}:{:02}", minute / 60, minute % 60)
     }
 

@@ -173,7 +173,8 @@ async fn find_strays(
     );
     let mut rows = sqlx::query(AssertSqlSafe(sql)).fetch(&mut **work);
     while let Some(row) = rows.try_next().await? {
-        let (owner, strays): (String, i64) = (row.try_get("owner")?, row.try_get("strays")?);
+        let owner: String = row.try_get("owner")?;
+        let strays: i64 = row.try_get("strays")?;
         report.add(format!("table {of}: {strays} rows of {owner}, which is not in {to}"));
     }
     Ok(())

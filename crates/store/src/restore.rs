@@ -174,7 +174,8 @@ fn row(line: Value, lines: &Lines<'_>) -> Result<(&'static Table, Vec<Field>), B
     let field = |column: &super::tables::Column| {
         let value = row.get(column.name).unwrap_or(&Value::Null);
         column.write(value).ok_or_else(|| {
-            let (name, wanted) = (column.name, column.wanted());
+            let name = column.name;
+            let wanted = column.wanted();
             lines.wrong(&format!("`{name}` of a row of `{table}` must be {wanted}"))
         })
     };

@@ -317,7 +317,8 @@ impl Table {
             format!("({})", places.join(", "))
         };
         let rows: Vec<String> = (0..rows).map(row).collect();
-        let (name, columns) = (self.name, self.names());
+        let name = self.name;
+        let columns = self.names();
         AssertSqlSafe(format!("INSERT INTO {name} ({columns}) VALUES {}", rows.join(", ")))
     }
 

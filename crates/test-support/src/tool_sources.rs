@@ -44,7 +44,8 @@ pub fn litemcp_address(name: &str, url: String) -> ToolServer {
 /// A LiteMCP tool's settings: a program.
 pub fn litemcp_program(name: &str, command: &str, args: &[&str]) -> ToolServer {
     let args = args.iter().map(|a| (*a).to_owned()).collect();
-    let (protocol, command) = (ToolProtocol::LiteMcp, command.to_owned());
+    let protocol = ToolProtocol::LiteMcp;
+    let command = command.to_owned();
     ToolServer { name: name.into(), protocol, command, args, ..ToolServer::default() }
 }
 

@@ -50,7 +50,8 @@ impl ClientTools {
         wanted: Vec<Result<RegisteredTool, ToolRefusal>>,
     ) -> Vec<Registration> {
         let known = locked(&self.tools).to_vec();
-        let (settings, names) = (Arc::clone(&self.settings), names(&wanted));
+        let settings = Arc::clone(&self.settings);
+        let names = names(&wanted);
         let checked = off_worker(move |until| check_all(wanted, known, &settings, until)).await;
         match checked {
             Ok((tools, registrations)) => {
@@ -131,7 +132,8 @@ fn check(
     if Instant::now() >= until {
         return refused(failed, "The tools of this message take too long to check".into());
     }
-    let (name_kept, description) = (name.clone(), cut_description(&description));
+    let name_kept = name.clone();
+    let description = cut_description(&description);
     let tool =
         Tool { name: name_kept, description, parameters, finishes: false, destructive: false };
     if taken + memory(&tool) > MAX_TOOLS_BYTES {
@@ -167,7 +169,8 @@ impl ToolSource for ClientTools {
     }
 
     fn call(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
-        let (outbox, pending) = (self.outbox.clone(), Arc::clone(&self.pending));
+        let outbox = self.outbox.clone();
+        let pending = Arc::clone(&self.pending);
         Box::pin(async move {
             let call_id = uuid::Uuid::new_v4().to_string();
             let (waits, result) = oneshot::channel();

@@ -275,7 +275,8 @@ impl RequestExecutor {
             });
         }
         let next = self.service.sessions.begin();
-        let (session_id, ended_session_id) = (next.id().clone(), session.id().clone());
+        let session_id = next.id().clone();
+        let ended_session_id = session.id().clone();
         self.send(ServerMessage::Status(Status::Idle { session_id, ended_session_id })).await;
         next
     }
@@ -348,7 +349,8 @@ impl RequestExecutor {
         }
         turn.trace().answers(text);
         let prompt = self.prompt(session, &memory, text, *preferences);
-        let (outbox, streams) = (&self.outbox, preferences.stream);
+        let outbox = &self.outbox;
+        let streams = preferences.stream;
         let mut output = TextOutput::new(turn, &self.connection, outbox, streams);
         let mut rounds = Vec::new();
         let outcome = answer(&mut output, prompt, &*self.service.llm, toolbox, &mut rounds).await;
@@ -374,7 +376,6 @@ impl RequestExecutor {
             }
             Err(error) => self.failure(error, &calls),
         };
-        actor_metrics().turns.count(&end);
         let record = TurnRecord { user: Some(text.clone()), said, rounds, end };
         turn.trace().record(&record);
         if self.commit(&mut memory, &record, *preferences) {
@@ -439,7 +440,8 @@ impl RequestExecutor {
     /// Creates a conversation in this session.
     pub(crate) fn conversation(&self, session: Arc<TextSession>) -> Conversation {
         let service = &self.service;
-        let (id, style) = (session.id().clone(), Arc::clone(session.shared_style()));
+        let id = session.id().clone();
+        let style = Arc::clone(session.shared_style());
         let others: SourceProvider = if service.settings.get().server_tools {
             let service = service.clone();
             Arc::new(move || {

@@ -112,7 +112,8 @@ impl Sessions {
     /// Returns the time of a use now: later than that of the copy that the session was read from,
     /// which is known by it. Only where the clock was set back by much, it is earlier.
     fn next_use(&self, session: &TextSession) -> SystemTime {
-        let (now, known) = (self.now(), session.known());
+        let now = self.now();
+        let known = session.known();
         let ahead = known.and_then(|known| known.duration_since(now).ok());
         match ahead {
             Some(ahead) if ahead < SET_BACK => now + ahead + Duration::from_millis(1),
@@ -400,7 +401,8 @@ impl Sessions {
     /// Returns an error if the store failed. Memory is swept anyway.
     pub async fn sweep(&self) -> Result<(), BoxError> {
         let third = *self.idle.get() / 3;
-        let (mut ended, mut in_use) = (Vec::new(), Vec::new());
+        let mut ended = Vec::new();
+        let mut in_use = Vec::new();
         locked(&self.live).retain(|_, session| {
             if session.has_ended() {
                 if session.forgotten.load(Ordering::Relaxed) {

@@ -171,8 +171,10 @@ impl TextClientActor {
         let Some((request, held)) = self.waiting.pop_front() else { return };
         let turn = self.turns.next();
         self.running = Some(turn.clone());
-        let (executor, own) = (Arc::clone(&self.executor), self.conversation.clone());
-        let (slot, (done, conversation)) = (self.slot.clone(), oneshot::channel());
+        let executor = Arc::clone(&self.executor);
+        let own = self.conversation.clone();
+        let slot = self.slot.clone();
+        let (done, conversation) = oneshot::channel();
         self.executor.service.sessions.spawn(async move {
             let conversation = executor.serve(own, &turn, request).await;
             drop((held, slot));

@@ -85,7 +85,8 @@ impl<'a> TextOutput<'a> {
         asked: &str,
         until: Instant,
     ) -> Vec<EndedCall> {
-        let (turn, connection) = (self.turn, self.connection);
+        let turn = self.turn;
+        let connection = self.connection;
         let mut running = tools.begin(offer, calls, asked, until);
         let is_client = |call: &ToolRequest| origin(offer, call).0 == client_tools::SOURCE;
         let begun = (0..calls.len()).filter(|number| running.ended(*number).is_none());

@@ -399,7 +399,8 @@ struct Waiting {
 impl Waiting {
     fn on(source: &ConnectedSource, call: &ToolCall) -> Self {
         source.0.calls.fetch_add(1, Ordering::Relaxed);
-        let (source, sent) = (source.clone(), call.size_bytes());
+        let source = source.clone();
+        let sent = call.size_bytes();
         Self { source, begun: Instant::now(), sent, received: 0 }
     }
 }

@@ -85,7 +85,8 @@ pub enum NotAdmitted {
 impl Endpoint {
     /// Creates an endpoint whose tool clients may take `call_timeout` for a call.
     pub fn new(call_timeout: Duration) -> Self {
-        let (agents, changes) = (Mutex::default(), watch::Sender::default());
+        let agents = Mutex::default();
+        let changes = watch::Sender::default();
         Self(Arc::new(Shared { agents, call_timeout, pins: Pins::default(), changes }))
     }
 
@@ -111,7 +112,8 @@ impl Endpoint {
             return Err(NotAdmitted::TooMany);
         }
         let revoked = CancellationToken::new();
-        let (serial, end) = (serial.clone(), revoked.clone());
+        let serial = serial.clone();
+        let end = revoked.clone();
         slots.push(ClientSlot { number, serial, revoked, source: None });
         Ok(AdmittedClient { endpoint: self.clone(), agent: agent.clone(), number, revoked: end })
     }
@@ -185,7 +187,8 @@ impl Endpoint {
         // unnoticed.
         let others = slots.iter().filter_map(|s| s.source.as_ref());
         others.filter(|(n, _)| n.starts_with(wanted)).for_each(|(_, other)| other.suspect());
-        let (kind, pins) = (SourceKind::Endpoint, self.0.pins.of(&admitted.agent, &name));
+        let kind = SourceKind::Endpoint;
+        let pins = self.0.pins.of(&admitted.agent, &name);
         let source = ConnectedSource::new(name.clone(), kind, self.0.call_timeout, pins);
         if let Some(slot) = slots.iter_mut().find(|s| s.number == admitted.number) {
             slot.source = Some((name, source.clone()));
@@ -388,8 +391,10 @@ mod tests {
     #[tokio::test]
     async fn a_revoked_token_ends_its_clients_and_admits_no_others() {
         let endpoint = Endpoint::new(Duration::from_secs(1));
-        let (first, other) = (client("a", "1"), client("a", "2"));
-        let (ends, stays) = (endpoint.admit(&first).unwrap(), endpoint.admit(&other).unwrap());
+        let first = client("a", "1");
+        let other = client("a", "2");
+        let ends = endpoint.admit(&first).unwrap();
+        let stays = endpoint.admit(&other).unwrap();
         let (_hold, incoming) = mpsc::channel(1);
         let (outgoing, _sent) = mpsc::channel(1);
         let serving = tokio::spawn(ends.serve(incoming, outgoing));

@@ -184,7 +184,8 @@ impl Sources {
     pub fn lookup(&self) -> SourceLookup {
         let all = self.clone();
         Arc::new(move |device, session| {
-            let (sources, running) = (all.clone(), all.overrides.begin(device, session));
+            let sources = all.clone();
+            let running = all.overrides.begin(device, session);
             Arc::new(move || match running.overrides() {
                 Some((device, overrides)) => sources.of_conversation(&device, &overrides),
                 None => Vec::new(),
@@ -197,7 +198,8 @@ impl Sources {
         let overrides = self.overrides.clone();
         Arc::new(move |device| {
             let own = overrides.of_device(device);
-            let (system_prompt, role) = (own.system_prompt.clone(), overrides.role(&own.role_id));
+            let system_prompt = own.system_prompt.clone();
+            let role = overrides.role(&own.role_id);
             ConversationStyle { system_prompt, role, ..ConversationStyle::default() }
         })
     }

@@ -100,9 +100,11 @@ impl SourcePins {
     /// Pins the definitions that are seen for the first time, and logs each that has changed.
     pub(super) fn note(&self, tools: &[Tool]) {
         let mut known = self.all.lock();
-        let (mut added, mut unpinned) = (false, 0_usize);
+        let mut added = false;
+        let mut unpinned = 0_usize;
         for tool in tools {
-            let (key, hash) = (self.key(&tool.name), hash(tool));
+            let key = self.key(&tool.name);
+            let hash = hash(tool);
             let is_full = known.len() >= MAX_PINS;
             match known.get_mut(&key) {
                 Some(pin) if pin.hash == hash || pin.logged == hash => {}
@@ -232,8 +234,10 @@ mod tests {
     #[test]
     fn what_is_seen_first_is_pinned_and_the_store_wins() {
         let pins = Pins::default();
-        let (here, there) = (pins.of("", "s"), pins.of("a", "s"));
-        let (first, second) = (tool("t", "1", "{}"), tool("t", "2", "{}"));
+        let here = pins.of("", "s");
+        let there = pins.of("a", "s");
+        let first = tool("t", "1", "{}");
+        let second = tool("t", "2", "{}");
         here.note(std::slice::from_ref(&first));
         here.note(std::slice::from_ref(&second));
         assert_eq!([&first, &second].map(|tool| here.is_changed(tool)), [Some(false), Some(true)]);

@@ -134,7 +134,8 @@ impl Registry {
     /// Creates a registry that changes these sources and records its changes in the store. Programs
     /// may be added only if `allow_commands` is true.
     pub fn new(sources: Sources, store: Arc<dyn ToolStore>, allow_commands: bool) -> Self {
-        let (loaded, changing) = (OnceCell::new(), Mutex::new(()));
+        let loaded = OnceCell::new();
+        let changing = Mutex::new(());
         let left_out = std::sync::Mutex::default();
         Self(Arc::new(Shared { sources, store, allow_commands, loaded, changing, left_out }))
     }
@@ -297,7 +298,8 @@ impl Registry {
             reason: format!("cannot store its settings: {e}"),
         };
         let text = serde_json::to_string(settings).map_err(unreadable)?;
-        let (name, enabled) = (settings.name.clone(), settings.enabled);
+        let name = settings.name.clone();
+        let enabled = settings.enabled;
         let kept = KeptServer { name, settings: Some(Secret::new(text)), enabled };
         Ok(self.0.store.keep_tool_server(&kept).await?)
     }
@@ -412,7 +414,8 @@ impl Registry {
     /// Returns the tools of a running session; `None` if it does not run.
     pub fn tools_of_session(&self, id: &SessionId) -> Option<SessionToolsView> {
         let (device, overrides) = self.0.sources.overrides.of_session(id)?;
-        let (session_id, tools) = (id.as_str().to_owned(), self.shown(&device, &overrides));
+        let session_id = id.as_str().to_owned();
+        let tools = self.shown(&device, &overrides);
         Some(SessionToolsView { session_id, tools })
     }
 
@@ -423,7 +426,8 @@ impl Registry {
     }
 
     fn shown(&self, device: &DeviceId, overrides: &Overrides) -> DeviceToolsView {
-        let (id, off) = (device.as_str(), &overrides.off);
+        let id = device.as_str();
+        let off = &overrides.off;
         let role = self.0.sources.overrides.role(&overrides.role_id);
         let clients_off = overrides.is_off(super::agent::NAME)
             || role.as_ref().is_some_and(|role| role.is_off(super::agent::NAME));

@@ -88,7 +88,8 @@ impl ToolSource for RemoteInstanceSource {
     }
 
     fn call(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
-        let (work, within) = ((self.client.call)(call), self.client.timeout);
+        let work = (self.client.call)(call);
+        let within = self.client.timeout;
         Box::pin(async move {
             let answered = tokio::time::timeout(within, work).await;
             answered.unwrap_or(Err(ToolError::Timeout(within)))

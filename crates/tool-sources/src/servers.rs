@@ -64,7 +64,8 @@ impl ServerTask {
 impl ServerEntry {
     fn new(settings: ToolServer, origin: Origin, all: &Servers) -> Result<Self, ToolServerError> {
         let server = settings.checked()?;
-        let (name, kind) = (server.name.clone(), kind(&server.transport));
+        let name = server.name.clone();
+        let kind = kind(&server.transport);
         let pins = all.pins.of("", &name);
         let source = ConnectedSource::new(name, kind, server.timeout, pins);
         let run = if settings.enabled {
@@ -105,7 +106,8 @@ impl Servers {
         environment: &Environment,
         process: &CancellationToken,
     ) -> Result<Self, ToolServerError> {
-        let (environment, token) = (environment.clone(), process.child_token());
+        let environment = environment.clone();
+        let token = process.child_token();
         let all = Self { kept: Mutex::default(), environment, token, pins: Pins::default() };
         for server in servers {
             if !all.add(server.clone(), Origin::Configuration)? {

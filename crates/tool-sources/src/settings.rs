@@ -248,7 +248,9 @@ impl ToolServer {
         {
             return Err(format!("`env`: `{}` cannot be a variable", name.0));
         }
-        let (command, args, env) = (self.command.clone(), self.args.clone(), self.env.clone());
+        let command = self.command.clone();
+        let args = self.args.clone();
+        let env = self.env.clone();
         Ok(ServerTransport::Stdio { command, args, env })
     }
 }

@@ -237,7 +237,8 @@ mod tests {
 
     #[test]
     fn one_kind_is_not_good_for_the_other() {
-        let (agents, cameras) = (AgentTokens::new(&secret(), &[]), VisionTokens::new(&secret()));
+        let agents = AgentTokens::new(&secret(), &[]);
+        let cameras = VisionTokens::new(&secret());
         assert_eq!(agents.read(&cameras.mint("a")), Err(TokenReadError::Malformed));
         let (token, _) = agents.mint("a").unwrap();
         assert!(cameras.check(&token, "a").is_err());

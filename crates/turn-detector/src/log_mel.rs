@@ -32,7 +32,9 @@ impl LogMel {
         let hann = |n: usize| 0.5 - 0.5 * (2.0 * PI * n as f32 / WINDOW as f32).cos();
         let edges = edges();
         let triangle = |band: usize, bin: usize| {
-            let (low, peak, high) = (edges[band], edges[band + 1], edges[band + 2]);
+            let low = edges[band];
+            let peak = edges[band + 1];
+            let high = edges[band + 2];
             let at = bin as f32 * RATE_HZ / WINDOW as f32;
             let area = 2.0 / (high - low);
             (((at - low) / (peak - low)).min((high - at) / (high - peak))).max(0.0) * area
@@ -84,7 +86,8 @@ fn normalised(speech: &[i16]) -> Vec<f32> {
     let mean = wave.iter().map(|s| f64::from(*s)).sum::<f64>() / SAMPLES as f64;
     let square = |s: &f32| (f64::from(*s) - mean).powi(2);
     let variance = wave.iter().map(square).sum::<f64>() / SAMPLES as f64;
-    let (mean, scale) = (mean as f32, 1.0 / (variance as f32 + EPSILON).sqrt());
+    let mean = mean as f32;
+    let scale = 1.0 / (variance as f32 + EPSILON).sqrt();
     for sample in &mut wave {
         *sample = (*sample - mean) * scale;
     }

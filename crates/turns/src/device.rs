@@ -82,7 +82,8 @@ impl Plan for Upstreams {
     }
 
     fn says(&self, _: &str) -> TtsAct {
-        let (length, each) = (Duration::from_millis(600), Duration::ZERO);
+        let length = Duration::from_millis(600);
+        let each = Duration::ZERO;
         TtsAct::Audio { length, first: self.synthesiser, each }
     }
 }
@@ -120,7 +121,8 @@ pub fn play(
         let detector = detector.filter(|_| has_model);
         *pipeline.script.turn_detector.lock().expect("nobody panics with it") = detector;
         pipeline.text(r#"{"type":"listen","state":"start","mode":"auto"}"#);
-        let (epoch, zero) = (Instant::now(), pipeline.now());
+        let epoch = Instant::now();
+        let zero = pipeline.now();
         for (opus, at) in packets.into_iter().zip(arrivals) {
             while pipeline.next_by(epoch + at).await.is_some() {}
             pipeline.packet(opus);
@@ -161,10 +163,12 @@ mod tests {
 
     #[test]
     fn an_answer_comes_after_each_long_silence() {
-        let (voice, silence) = (sound::voice(1_200), sound::silence(1_500));
+        let voice = sound::voice(1_200);
+        let silence = sound::silence(1_500);
         let packets = [silence.clone(), voice.clone(), silence.clone(), voice, silence].concat();
         let arrivals = Network { jitter: Duration::ZERO }.arrivals(packets.len(), 1);
-        let (settings, patient) = (PipelineSettings::default(), Upstreams::PATIENT);
+        let settings = PipelineSettings::default();
+        let patient = Upstreams::PATIENT;
         let told = play(settings, None, patient, packets, arrivals).told;
         let [first, second] = told[..] else { panic!("{told:?}") };
         let expected = Duration::from_millis(1_500 + 1_200 + 700);

@@ -46,7 +46,8 @@ pub fn measure(
     let all = policies.len() * conversations;
     let shown = Mutex::new(Instant::now());
     in_parallel(conditions.jobs, all, |place| {
-        let (policy, number) = (place / conversations, place % conversations);
+        let policy = place / conversations;
+        let number = place % conversations;
         let drawn = Drawn::new(voices, number, seed, conditions);
         let settings = drawn.settings(&policies[policy]);
         let seen = acted::play(&drawn.scene, settings, conditions.detector.clone());

@@ -122,7 +122,8 @@ fn stretch(start: f64, end: f64) -> anyhow::Result<Stretch> {
         Duration::try_from_secs_f64(seconds)
             .with_context(|| format!("{seconds} is no time in seconds from the start of the file"))
     };
-    let (start, end) = (time(start)?, time(end)?);
+    let start = time(start)?;
+    let end = time(end)?;
     if start >= end {
         bail!("{start:?} to {end:?} is no stretch of time");
     }

@@ -110,11 +110,13 @@ fn run<T: Measure + Clone + Default + Send>(
     let measured = Mutex::new(vec![Groups::<T>::new(); policies.len()]);
     let shown = Mutex::new(Instant::now());
     in_parallel(*jobs, all, |place| {
-        let (policy, turn) = (place / turns.len(), &turns[place % turns.len()]);
+        let policy = place / turns.len();
+        let turn = &turns[place % turns.len()];
         let arrivals = network.arrivals(turn.packets.len(), turn.seed);
         let mut settings = policies[policy].settings.clone();
         settings.dialogue.language = turn.language();
-        let (detector, packets) = (detector.clone(), turn.packets.clone());
+        let detector = detector.clone();
+        let packets = turn.packets.clone();
         let seen = device::play(settings, detector, *upstreams, packets, arrivals);
         let mut measured = measured.lock().expect("no thread panics with it");
         let group = turn.sample.group.clone();

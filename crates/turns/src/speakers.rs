@@ -135,9 +135,12 @@ fn voice(
         sound = through_opus(sound)?;
     }
     let at = |time| pcm::samples_in(time, UPLINK_RATE_HZ).min(sound.len());
-    let (from, to) = (at(sample.speech.start), at(sample.speech.end));
+    let from = at(sample.speech.start);
+    let to = at(sample.speech.end);
     let silence = pcm::samples_in(conditions.silence, UPLINK_RATE_HZ);
-    let (before, speech, behind) = (&sound[..from], &sound[from..to], &sound[to..]);
+    let before = &sound[..from];
+    let speech = &sound[from..to];
+    let behind = &sound[to..];
     let before = &before[before.len().saturating_sub(silence)..];
     let behind = &behind[..silence.min(behind.len())];
     let mut embed = |part: &[i16]| model.embed(&[before, part, behind].concat());
@@ -149,7 +152,8 @@ fn voice(
     let enough = speech.len() >= pcm::samples_in(SHORTEST_ENROLLED, UPLINK_RATE_HZ);
     let longest = speech.len().min(pcm::samples_in(LONGEST_VOICE, UPLINK_RATE_HZ));
     let whole = enough.then(|| embed(&speech[..longest])).transpose()?;
-    let (group, speaker) = (sample.group.clone(), speaker.to_owned());
+    let group = sample.group.clone();
+    let speaker = speaker.to_owned();
     Ok(Voice { group, speaker, parts, whole })
 }
 
@@ -281,7 +285,8 @@ mod tests {
     /// A voice in a plane, by its direction in degrees.
     fn voice(speaker: &str, degrees: f32, group: &str) -> Voice {
         let vector = vec![degrees.to_radians().cos(), degrees.to_radians().sin()];
-        let (group, speaker) = (group.to_owned(), speaker.to_owned());
+        let group = group.to_owned();
+        let speaker = speaker.to_owned();
         let parts = vec![vec![vector.clone()], Vec::new()];
         Voice { group, speaker, parts, whole: Some(vector) }
     }

@@ -72,7 +72,8 @@ fn append_room(sound: &mut Vec<i16>, room: &[i16], length: Duration) {
 /// Returns the recording with one more pause, at the quietest place inside its speech; `None` where its speech is
 /// too short. The length is drawn from `seed`.
 pub fn spliced(sound: &[i16], sample: &Sample, seed: u64) -> Option<(Vec<i16>, Sample)> {
-    let (from, to) = (sample.speech.start + APART, sample.speech.end.checked_sub(APART)?);
+    let from = sample.speech.start + APART;
+    let to = sample.speech.end.checked_sub(APART)?;
     let frame = samples_in(FRAME);
     let far =
         |at: Duration| sample.pauses.iter().all(|p| at + APART < p.start || p.end + APART < at);
@@ -81,7 +82,8 @@ pub fn spliced(sound: &[i16], sample: &Sample, seed: u64) -> Option<(Vec<i16>, S
     let loudness = |at: &usize| pcm::rms(sound.get(*at..at + frame).unwrap_or_default());
     let at = free.min_by(|a, b| loudness(a).total_cmp(&loudness(b)))? + frame / 2;
 
-    let (low, high) = (SPLICED.start.ln(), SPLICED.end.ln());
+    let low = SPLICED.start.ln();
+    let high = SPLICED.end.ln();
     let drawn = fastrand::Rng::with_seed(seed).f64();
     let pause = Duration::from_secs_f64((low + drawn * (high - low)).exp());
     let start = pcm::duration(at, UPLINK_RATE_HZ);

@@ -125,7 +125,8 @@ fn many(args: &Args, length: Duration) -> bool {
     std::thread::scope(|scope| {
         for _ in 0..args.threads.max(1) {
             let tell = tell.lock().unwrap().clone();
-            let (next, done) = (&next, &done);
+            let next = &next;
+            let done = &done;
             scope.spawn(move || {
                 while !done.load(Ordering::Relaxed) {
                     let seed = next.fetch_add(1, Ordering::Relaxed);

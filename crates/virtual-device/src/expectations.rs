@@ -70,7 +70,8 @@ impl Expectations {
     /// ignored.
     #[must_use]
     pub fn transcript(self, text: impl Into<String>, max_error: f64) -> Self {
-        let (transcript, max_error) = (Some(text.into()), Some(max_error));
+        let transcript = Some(text.into());
+        let max_error = Some(max_error);
         self.all_of(Expect { transcript, max_error, ..Expect::default() })
     }
 
@@ -179,7 +180,8 @@ impl Check {
             Self::NoCalls => ("no_calls", report.calls().next().is_none(), calls(report)),
             Self::Audio(length) => {
                 let found = report.audio_length();
-                let (least, most) = (length.start().as_millis(), length.end().as_millis());
+                let least = length.start().as_millis();
+                let most = length.end().as_millis();
                 let told = format!("{} ms played, {least} to {most} wanted", found.as_millis());
                 ("audio", length.contains(&found), told)
             }
@@ -226,7 +228,8 @@ pub struct UnmetExpectations {
 impl fmt::Display for UnmetExpectations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let failed = self.results.iter().filter(|result| !result.held);
-        let (count, all) = (failed.clone().count(), self.results.len());
+        let count = failed.clone().count();
+        let all = self.results.len();
         writeln!(f, "{}: {count} of {all} expectations do not hold", self.file)?;
         for result in failed {
             writeln!(f, "  {}: {}", result.what, result.found)?;
@@ -273,7 +276,8 @@ fn judge(expect: &Expect, report: &Report, readback: Option<f64>) -> Vec<Expecta
         });
     }
     if expect.reply == Some(true) {
-        let (reply, played) = (report.reply(), report.packets().played);
+        let reply = report.reply();
+        let played = report.packets().played;
         let found = format!("`{reply}`, {played} packets played");
         verdicts.push(ExpectationResult {
             what: "reply",
@@ -327,12 +331,13 @@ fn first_missing<'a>(order: &'a [String], report: &Report) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use hearken_proto::recording::ExpectedCall;
 
     use super::*;
     use crate::events::ToolUse;
     use crate::report::Observation;
-    use std::time::Duration;
 
     fn report(facts: &[(&str, Option<&str>)]) -> Report {
         let mut report = Report::default();
@@ -370,7 +375,8 @@ mod tests {
             (bare().audio(ms(60)..=ms(60)), bare().audio(ms(61)..=ms(99))),
             (bare().order(&["stt"]), bare().order(&["tts stop"])),
         ] {
-            let (held, fails) = (all(held), all(fails));
+            let held = all(held);
+            let fails = all(fails);
             assert!(held.len() == 1 && held[0].1, "{held:?}");
             assert!(fails.len() == 1 && !fails[0].1, "{fails:?}");
         }

@@ -44,7 +44,7 @@
 //! [`Device`] is a device on a real socket: a person presses its button ([`Event`]), speaks
 //! ([`Sound::packets`]) and waits ([`Device::run_until`]); `examples/device.rs` does so in 40
 //! lines. [`virtual_device::VirtualDevice`] is the same without a socket and with any clock, for
-//! simulations; [`load`] runs many of them at once.
+//! simulations.
 //!
 //! # What it depends on
 //! It depends on no server: it implements the device protocol, and works with any server of it. Of
@@ -67,7 +67,6 @@ pub mod events;
 pub mod expectations;
 pub mod firmware;
 mod iot;
-pub mod load;
 mod mcp;
 mod messages;
 pub mod network;

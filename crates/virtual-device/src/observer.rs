@@ -259,7 +259,8 @@ mod tests {
             (500, aborted()),
             (510, Observation::Noticed(Fact::State(State::Idle))),
         ];
-        let (mut report, mut tally) = (Report::default(), Tally::default());
+        let mut report = Report::default();
+        let mut tally = Tally::default();
         for (ms, what) in seen {
             report.observe(Duration::from_millis(ms), what.clone());
             tally.observe(Duration::from_millis(ms), what);

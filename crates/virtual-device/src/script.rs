@@ -122,7 +122,8 @@ impl Script {
             && !released
             && let Some(last) = self.steps.last()
         {
-            let (at, answers_before) = (last.at, last.answers_before);
+            let at = last.at;
+            let answers_before = last.answers_before;
             self.steps.push(Step { at, answers_before, action: Action::Release });
         }
     }

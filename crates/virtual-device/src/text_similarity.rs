@@ -33,7 +33,8 @@ fn is_cjk(c: char) -> bool {
 /// Returns the edit distance (insertions, deletions and replacements of tokens) as a fraction of
 /// the length of `said`; 1 or more if nothing matches, 0 for two empty texts.
 pub fn error_rate(said: &str, heard: &str) -> f64 {
-    let (said, heard) = (tokens(said), tokens(heard));
+    let said = tokens(said);
+    let heard = tokens(heard);
     let edits = strsim::generic_levenshtein(&Tokens(&said), &Tokens(&heard));
     edits as f64 / said.len().max(1) as f64
 }

@@ -1,6 +1,8 @@
 //! Text messages from a device to the server. Decoding is lenient, because firmware and other
 //! clients are careless with fields and quotes. Only a message without a clear meaning is an error.
 
+use std::str::FromStr;
+
 use serde_json::{Map, Value};
 
 use super::{AudioParams, IotReport, repair};
@@ -91,6 +93,20 @@ impl ListenMode {
         }
     }
 }
+
+impl FromStr for ListenMode {
+    type Err = UnknownMode;
+
+    fn from_str(name: &str) -> Result<Self, UnknownMode> {
+        let mut all = [Self::Auto, Self::Manual, Self::Realtime].into_iter();
+        all.find(|mode| mode.as_str() == name).ok_or(UnknownMode)
+    }
+}
+
+/// A word that is no listening mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("use auto, manual or realtime")]
+pub struct UnknownMode;
 
 impl Uplink {
     /// Parses one text frame. A frame that is invalid JSON because of an unescaped string is
@@ -193,9 +209,10 @@ fn string(object: &Map<String, Value>, field: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
     use serde_json::json;
+
+    use super::*;
 
     #[test]
     fn a_bare_hello_has_the_firmwares_defaults() {

@@ -362,8 +362,8 @@ mod tests {
             {"name": "d", "description": "d", "parameters": []}, {"name": "e", "description": ""}, 7]}"#;
         let Ok(ClientMessage::RegisterTools { tools }) = read(text) else { panic!("{text}") };
         let codes: Vec<_> = tools.iter().map(|t| t.as_ref().err().map(|e| e.code)).collect();
-        let (name, schema) =
-            (Some(ErrorCode::ToolRegistrationFailed), Some(ErrorCode::InvalidToolParameters));
+        let name = Some(ErrorCode::ToolRegistrationFailed);
+        let schema = Some(ErrorCode::InvalidToolParameters);
         assert_eq!(codes, [None, name, name, schema, schema, name]);
     }
 

@@ -37,7 +37,8 @@ fn whole(number: &Number) -> Option<i128> {
 macro_rules! whole_numbers {
     ($($method:ident $visit:ident $type:ty),* $(,)?) => {$(
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, JsonError> {
-            let (least, most) = (<$type>::MIN, <$type>::MAX);
+            let least = <$type>::MIN;
+            let most = <$type>::MAX;
             let expected = format!("a whole number from {least} to {most}");
             let Value::Number(number) = &self.0 else { return self.no(&expected) };
             match whole(number).and_then(|n| <$type>::try_from(n).ok()) {

@@ -106,7 +106,8 @@ fn shown(decoded: &Result<Uplink, DecodeError>) -> String {
 
 #[test]
 fn what_devices_say_is_read_as_its_golden_says() {
-    let (mut seen, mut failed) = (BTreeSet::new(), BTreeSet::new());
+    let mut seen = BTreeSet::new();
+    let mut failed = BTreeSet::new();
     let all = names("up", "json");
     for name in &all {
         let decoded = Uplink::decode(&read("up", name, "json"));
@@ -338,7 +339,8 @@ fn framing(name: &str) -> Framing {
 
 #[test]
 fn packets_from_devices_are_read_as_their_goldens_say() {
-    let (mut seen, mut failed) = (BTreeSet::new(), BTreeSet::new());
+    let mut seen = BTreeSet::new();
+    let mut failed = BTreeSet::new();
     for name in names("up", "hex") {
         let bytes = unhex(&read("up", &name, "hex"));
         let framing = framing(&name);

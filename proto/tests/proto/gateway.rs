@@ -78,7 +78,8 @@ fn shown(read: &Result<ClientMessage, ReadError>) -> String {
 
 #[test]
 fn what_text_clients_send_is_read_as_its_golden_says() {
-    let (mut seen, mut failed) = (BTreeSet::new(), BTreeSet::new());
+    let mut seen = BTreeSet::new();
+    let mut failed = BTreeSet::new();
     let all = names("read", "json");
     for name in &all {
         let text = message("read", name);
@@ -119,7 +120,8 @@ fn calls() -> Vec<CallShown> {
 }
 
 fn registered() -> Vec<Registration> {
-    let (name, status) = ("get_battery".to_owned(), "registered");
+    let name = "get_battery".to_owned();
+    let status = "registered";
     vec![Registration { name, status, error: None, code: None }]
 }
 

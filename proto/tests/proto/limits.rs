@@ -2,15 +2,14 @@
 //! far beyond them.
 
 use bytes::Bytes;
-use hearken_proto::DecodeError;
 use hearken_proto::chat::{CreateSession, CreateSnapshot};
 use hearken_proto::device::{AudioParams, Framing, Uplink};
-use hearken_proto::json;
 use hearken_proto::jsonrpc::Message;
 use hearken_proto::museum::{
     MAX_INPUT_CHARS, MAX_METADATA_BYTES, MAX_NAME_CHARS, ParseRequest, Register, SceneType,
 };
 use hearken_proto::speech::tts::AudioFrame;
+use hearken_proto::{DecodeError, json};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -22,7 +21,8 @@ fn session(name: &str, players: usize) -> CreateSession {
 
 #[test]
 fn the_longest_names_of_sessions_and_snapshots_are_allowed() {
-    let (longest, longer) = ("名".repeat(128), "名".repeat(129));
+    let longest = "名".repeat(128);
+    let longer = "名".repeat(129);
     assert!(session(&longest, 3).check().is_ok());
     assert!(session(&longer, 3).check().is_err() && session("n", 4).check().is_err());
     let snapshot = |name: Option<&str>| CreateSnapshot { name: name.map(str::to_owned) }.check();

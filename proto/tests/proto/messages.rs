@@ -115,10 +115,12 @@ fn a_field_that_is_null_is_read_as_one_that_is_not_there() {
     for (wire, read, messages) in wires() {
         for message in messages {
             for field in message.as_object().unwrap().keys() {
-                let (mut null, mut absent) = (message.clone(), message.clone());
+                let mut null = message.clone();
+                let mut absent = message.clone();
                 null[field] = Value::Null;
                 absent.as_object_mut().unwrap().remove(field);
-                let (null, absent) = (read(&null.to_string()), read(&absent.to_string()));
+                let null = read(&null.to_string());
+                let absent = read(&absent.to_string());
                 assert_eq!(null, absent, "{wire}: {message}: `{field}`");
             }
         }

@@ -100,7 +100,8 @@ impl Account {
     }
 
     fn stored(&self) -> Value {
-        let (right, created) = (self.right, self.created);
+        let right = self.right;
+        let created = self.created;
         json!(Stored { right, created, hash: self.hash.expose().to_owned() })
     }
 }

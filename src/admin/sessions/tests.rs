@@ -1,8 +1,9 @@
 //! Sessions over a store in memory: tokens, their end, and the password that opens them.
 
+use hearken_store::SqlStore;
+
 use super::*;
 use crate::admin::password::PasswordState;
-use hearken_store::SqlStore;
 
 const PASSWORD: &str = "the password of the tests";
 
@@ -28,7 +29,8 @@ fn with_token(store: &Arc<SqlStore>, token: &str) -> AdminSessions {
 #[tokio::test]
 async fn a_chosen_password_takes_the_place_of_the_admin_token() {
     let store = Arc::new(SqlStore::at("sqlite::memory:").unwrap());
-    let (one, other) = (with_token(&store, "token"), with_token(&store, "token"));
+    let one = with_token(&store, "token");
+    let other = with_token(&store, "token");
     let first = one.log_in(USERNAME, "token", "x", at(0)).await.unwrap();
     assert_eq!(one.passwords().credential().await.unwrap().state(), PasswordState::None);
     let chosen = one.choose_first("a good password", "x", at(1)).await.unwrap();
@@ -119,7 +121,8 @@ fn sessions_of_another(store: &Arc<SqlStore>) -> AdminSessions {
 #[tokio::test]
 async fn a_refresh_token_is_good_once_and_a_second_use_ends_the_session() {
     let store = Arc::new(SqlStore::at("sqlite::memory:").unwrap());
-    let (first, second) = (admin_sessions(&store, "s"), admin_sessions(&store, "s"));
+    let first = admin_sessions(&store, "s");
+    let second = admin_sessions(&store, "s");
     let pair = first.log_in(USERNAME, PASSWORD, "x", at(0)).await.unwrap();
     // A second instance of the server.
     let next = second.refresh(&pair.refresh_token, "x", at(5)).await.unwrap();
@@ -143,7 +146,8 @@ async fn a_refresh_token_is_good_once_and_a_second_use_ends_the_session() {
 #[tokio::test]
 async fn tokens_end_with_their_session_and_with_the_password() {
     let store = Arc::new(SqlStore::at("sqlite::memory:").unwrap());
-    let (one, other) = (admin_sessions(&store, "s"), admin_sessions(&store, "s"));
+    let one = admin_sessions(&store, "s");
+    let other = admin_sessions(&store, "s");
     let pair = one.log_in(USERNAME, PASSWORD, "x", at(0)).await.unwrap();
     let administrator = other.verify(&pair.access_token, at(1)).await.unwrap();
     other.log_out(&administrator, "x", at(2)).await.unwrap();

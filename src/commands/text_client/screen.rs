@@ -87,7 +87,8 @@ pub(super) fn word<'a>(message: &'a Value, field: &str) -> &'a str {
 
 /// Renders an error message for people.
 fn fault(message: &Value) -> String {
-    let (code, words) = (word(message, "code"), word(message, "message"));
+    let code = word(message, "code");
+    let words = word(message, "message");
     match word(message, "details") {
         "" => format!("{code}: {words}"),
         details => format!("{code}: {words} ({details})"),
@@ -104,8 +105,10 @@ fn beside(kind: &str, message: &Value) -> Option<String> {
         }
         "tool_call" => {
             let outcome = if message["success"] == true { "" } else { "failed: " };
-            let (name, time) = (word(message, "tool_name"), &message["duration_ms"]);
-            let (arguments, result) = (&message["arguments"], &message["result"]);
+            let name = word(message, "tool_name");
+            let time = &message["duration_ms"];
+            let arguments = &message["arguments"];
+            let result = &message["result"];
             Some(format!("[{name}({arguments}) at the server: {outcome}{result}, {time} ms]"))
         }
         "tools_registered" => {

@@ -111,7 +111,8 @@ impl Gateway {
                 anyhow!("{url} has reached its limit of connections: try again later")
             }
             Some(frame) => {
-                let (code, reason) = (u16::from(frame.code), frame.reason);
+                let code = u16::from(frame.code);
+                let reason = frame.reason;
                 anyhow!("{url} closed the connection (code {code}, {reason:?})")
             }
             None => anyhow!("{url} closed the connection"),

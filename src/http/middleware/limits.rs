@@ -82,7 +82,8 @@ impl Limits {
     /// Counts one request, unless its kind is exempt, and returns its slot among those in progress.
     pub(super) async fn admit(&self, request: &HttpRequest) -> Result<Option<Slot>, OverLimit> {
         // As routes are found: with what is percent-encoded decoded.
-        let (path, trusted) = (request.match_info().as_str(), self.is_trusted(request));
+        let path = request.match_info().as_str();
+        let trusted = self.is_trusted(request);
         let upgrade = is_handshake(request);
         if upgrade && !trusted {
             self.take(self.upgrades.as_ref(), request).await?;
@@ -227,7 +228,8 @@ mod tests {
             requests_at_once: 1_000,
             ..HttpConfig::default()
         };
-        let (plain, upgrade) = (("x", "y"), ("upgrade", "websocket"));
+        let plain = ("x", "y");
+        let upgrade = ("upgrade", "websocket");
         let boots = HttpConfig { boots_per_minute: 3, ..none() };
         for path in ["/xiaozhi/ota/", "/xiaozhi/ota", "/xiaozhi/ota/activate"] {
             assert_eq!(admitted(boots.clone(), path, plain).await, [3, 20, 20], "{path}");
@@ -240,7 +242,8 @@ mod tests {
         for path in ["/api/sessions", "/vision/explain", "/xiaozhi/ota/", "/test_client.html"] {
             assert_eq!(admitted(at_once.clone(), path, plain).await, [3, 20, 20], "{path}");
         }
-        let (path, other) = ("/api/sessions", ("upgrade", "x"));
+        let path = "/api/sessions";
+        let other = ("upgrade", "x");
         assert_eq!(admitted(at_once.clone(), path, other).await, [3, 20, 20]);
         let post = TestRequest::post().uri(path).peer_addr("192.0.2.1:1".parse().unwrap());
         assert!(!is_handshake(&post.insert_header(upgrade).to_http_request()));

@@ -17,7 +17,7 @@ use crate::http::fault::answer;
 const ENDING_WITH_CLIENT: [&str; 4] = [
     "/api/sessions/{id}/chat",
     "/api/agent/parse",
-    crate::http::litemcp::PATH,
+    crate::http::clients::litemcp::PATH,
     crate::http::VISION_PATH,
 ];
 

@@ -147,7 +147,8 @@ async fn a_client_that_asks_too_often_waits_and_others_do_not() {
     let ask = async |path: &str, header: (&str, &str)| {
         server.ask(&client, path).header(header.0, header.1).send().await.unwrap()
     };
-    let (one, other) = (("session-id", "one"), ("x-forwarded-for", "192.0.2.1"));
+    let one = ("session-id", "one");
+    let other = ("x-forwarded-for", "192.0.2.1");
     for _ in 0..3 {
         assert_eq!(ask("/api/name/x", one).await.status(), 200);
     }

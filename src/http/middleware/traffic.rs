@@ -114,7 +114,9 @@ impl Traffic {
     /// Returns everything: totals, and each route with its outcomes and durations.
     pub fn shown(&self) -> TrafficShown {
         let routes = self.routes();
-        let (mut total, mut failed, mut refused) = (0_u64, 0_u64, 0_u64);
+        let mut total = 0_u64;
+        let mut failed = 0_u64;
+        let mut refused = 0_u64;
         let mut all = Route::new().took;
         let mut shown = Vec::new();
         for ((method, route), counts) in routes.iter() {

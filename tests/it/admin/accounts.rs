@@ -165,8 +165,8 @@ async fn two_people_with_different_rights_and_every_change_is_felt_at_once() {
     let server = &admin.server;
     add(&admin, "Anna.B", "member").await;
     add(&admin, "ben", "guest").await;
-    let (anna, ben) =
-        (token_of(server, "anna.b", SECRET).await, token_of(server, "BEN", SECRET).await);
+    let anna = token_of(server, "anna.b", SECRET).await;
+    let ben = token_of(server, "BEN", SECRET).await;
     let (_, told) = ask(server, Method::GET, "/api/account", &anna, Value::Null).await;
     assert_eq!(told, json!({"name": "anna.b", "right": "member"}));
     let (_, told) = ask(server, Method::GET, "/api/account", PASSWORD, Value::Null).await;

@@ -145,8 +145,8 @@ async fn a_turn_is_heard_again_where_sound_is_kept() {
     let first = events.iter().find(|event| event["name"] == "first_packet").unwrap();
     for side in ["heard", "said"] {
         let place = &turn["audio"][side];
-        let (start, length) =
-            (place["start_ms"].as_i64().unwrap(), place["length_ms"].as_i64().unwrap());
+        let start = place["start_ms"].as_i64().unwrap();
+        let length = place["length_ms"].as_i64().unwrap();
         let samples = sound(&admin, &turn, side).await;
         let ms = i64::try_from(samples.len()).unwrap() / 24;
         assert!((ms - length).abs() <= 60, "{side}: {ms} of {length}");

@@ -52,7 +52,8 @@ async fn each_service_is_tried_alone_and_measured() {
 async fn a_text_is_spoken_in_a_voice_and_counted_until_a_limit_is_reached() {
     let vendors = Vendors::start().await;
     let admin = Admin::start(&vendors, |config| config.usage.total_seconds = 1).await;
-    let (text, voice) = ("Nobody has said this before.", "another");
+    let text = "Nobody has said this before.";
+    let voice = "another";
     let body = json!({"service": "tts", "text": text, "voice": voice});
     let (status, told) = tested(&admin, body.clone()).await;
     assert_eq!((status, &told["ok"], &told["text"]), (200, &json!(true), &json!(text)), "{told}");

@@ -96,7 +96,8 @@ async fn turns_are_told_as_they_happen_and_the_stream_ends_with_the_server() {
     assert_eq!(stream.headers()["content-type"], "text/event-stream");
     let (told, mut turns) = mpsc::unbounded_channel();
     let reading = tokio::spawn(async move {
-        let (mut stream, mut text) = (stream.bytes_stream(), String::new());
+        let mut stream = stream.bytes_stream();
+        let mut text = String::new();
         while let Some(Ok(bytes)) = stream.next().await {
             text.push_str(std::str::from_utf8(&bytes).unwrap());
             while let Some((event, rest)) = text.split_once("\n\n") {

@@ -1,11 +1,13 @@
 //! What was used, and limits of a day, as each kind of client meets them. Not for the SQL of sums.
 
+use futures_util::SinkExt as _;
 use hearken::config::{AuthRequired, Config};
 use hearken_proto::device::ListenMode;
 use hearken_test_support::eventually;
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
 use tokio_tungstenite::connect_async;
+use tokio_tungstenite::tungstenite::Message;
 
 use super::turns::{spoken_turn, typed_turn};
 use super::{Admin, PASSWORD, ask, guarded};
@@ -13,8 +15,6 @@ use crate::server::json_of;
 use crate::server::person::Person;
 use crate::server::voices::SPEECH;
 use crate::support::app::{HEARD, REPLY, TestServer, Vendors};
-use futures_util::SinkExt as _;
-use tokio_tungstenite::tungstenite::Message;
 
 const NO_MORE: &str = "That was all for today. Let's talk again tomorrow.";
 
@@ -139,7 +139,8 @@ async fn at_a_limit_every_kind_of_client_is_told_so_and_works_once_it_is_lifted(
     let server = &admin.server;
     let mut person = Person::meet(&server.device_url(), 1, ListenMode::Auto).await;
     assert_eq!(told_by_device(&mut person).await, REPLY.concat());
-    let (chat, museum) = (chat_session(server).await, museum_session(server).await);
+    let chat = chat_session(server).await;
+    let museum = museum_session(server).await;
     assert_eq!(chatted(server, &chat).await.0, 200);
     let (mut text, _) = connect_async(server.gateway_url()).await.unwrap();
     used(&admin, 2).await;

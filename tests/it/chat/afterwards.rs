@@ -214,7 +214,8 @@ async fn ten_turns_after_a_model_that_failed_behind_its_tool() {
     let plain = plain(&chat).await;
     let llm = &chat.table.vendors.llm;
     // Who says nothing after a call that worked has answered.
-    let (failed, silent): (_, &[&str]) = ((503, "LLM_UNAVAILABLE"), &OPENED[..3]);
+    let failed = (503, "LLM_UNAVAILABLE");
+    let silent: &[&str] = &OPENED[..3];
     for (behaviour, told, remains) in [
         (Behaviour::HttpStatus(500, None), failed, &[][..]),
         (Behaviour::Empty, (200, ""), silent),
@@ -375,7 +376,9 @@ async fn ten_turns_after_a_purge() {
         session.say(OPEN).await;
         session.id
     };
-    let (gone, neighbour, back) = (make().await, make().await, make().await);
+    let gone = make().await;
+    let neighbour = make().await;
+    let back = make().await;
     for id in [&gone, &back] {
         let deleted = chat.table.ask(Method::DELETE, &format!("/api/sessions/{id}"), None).await;
         assert_eq!(deleted.0, 200);

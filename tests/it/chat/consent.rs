@@ -41,7 +41,8 @@ impl ToolSource for Camera {
 
 /// A session in which a result of the state server made the model want the camera.
 async fn asked() -> (ChatInProcess, Camera) {
-    let (mut chat, camera) = (ChatInProcess::start().await, Camera::default());
+    let mut chat = ChatInProcess::start().await;
+    let camera = Camera::default();
     let source = camera.clone();
     chat.service.tools = Arc::new(move |_| vec![Arc::new(source.clone())]);
     chat.script.thinks(LlmAct::Call("", vec![HIT]));

@@ -194,7 +194,8 @@ impl<'a> Servers<'a> {
         let next = self.http.post(url).json(&json!({"message": "hello"})).timeout(SOON);
         let (status, told) = answer(next).await;
         assert_eq!((status, &told["response"]), (200, &json!("You said hello")), "left {when}");
-        let (hp, messages) = (self.worlds.hero(&session.id).0, self.messages(&session).await);
+        let hp = self.worlds.hero(&session.id).0;
+        let messages = self.messages(&session).await;
         let told = self.told(&mut session).await;
         match (hp, messages) {
             (1_000, 2) => assert_eq!(told, ["chat.answered"], "left {when}"),
@@ -208,7 +209,8 @@ impl<'a> Servers<'a> {
 
     /// Every moment of a turn, as they are seen from outside.
     async fn moments(&self) -> Vec<Cut> {
-        let (mut session, before) = (self.watched_session(0).await, self.worlds.moments());
+        let mut session = self.watched_session(0).await;
+        let before = self.worlds.moments();
         let (status, told) = answer(self.say(&session, 0, None, false)).await;
         assert_eq!(status, 200, "{told}");
         self.told(&mut session).await;
@@ -237,7 +239,8 @@ impl<'a> Servers<'a> {
     /// Leaves a slow turn after 50 ms, after 100 ms, and so on, each time in a session of its own.
     pub(crate) async fn leave_at_every_step(&self) {
         self.vendors.llm.set(Behaviour::Slow);
-        let (mut session, begun) = (self.watched_session(0).await, Instant::now());
+        let mut session = self.watched_session(0).await;
+        let begun = Instant::now();
         assert_eq!(answer(self.say(&session, 0, None, false)).await.0, 200);
         let whole = begun.elapsed();
         self.told(&mut session).await;
@@ -271,7 +274,8 @@ async fn server(vendors: &Vendors, worlds: &SlowWorlds) -> TestServer {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_may_leave_at_every_moment_of_a_turn() {
-    let (vendors, worlds) = (vendors().await, SlowWorlds::start(PAUSE).await);
+    let vendors = vendors().await;
+    let worlds = SlowWorlds::start(PAUSE).await;
     let server = server(&vendors, &worlds).await;
     let servers = Servers::new(vec![server.address.to_string()], &worlds, &vendors);
     servers.leave_at_every_moment().await;
@@ -280,7 +284,8 @@ async fn a_client_may_leave_at_every_moment_of_a_turn() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_may_leave_every_50_ms_of_a_slow_turn() {
-    let (vendors, worlds) = (vendors().await, SlowWorlds::start(PAUSE).await);
+    let vendors = vendors().await;
+    let worlds = SlowWorlds::start(PAUSE).await;
     let server = server(&vendors, &worlds).await;
     let servers = Servers::new(vec![server.address.to_string()], &worlds, &vendors);
     servers.leave_at_every_step().await;

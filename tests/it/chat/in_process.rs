@@ -46,7 +46,8 @@ pub(super) struct Held {
 
 impl Held {
     fn before(inner: Arc<dyn StateServer>) -> Self {
-        let (open, done) = (watch::Sender::new(true), watch::Sender::new(0));
+        let open = watch::Sender::new(true);
+        let done = watch::Sender::new(0);
         Self { inner, open, done, happened: Arc::default(), stuck: Mutex::default() }
     }
 
@@ -79,7 +80,8 @@ impl StateServer for Held {
         version: Option<i64>,
     ) -> BoxFuture<'static, Result<StateOutcome, StateError>> {
         let work = self.inner.call(session, tool, arguments, version);
-        let (mut open, done) = (self.open.subscribe(), self.done.clone());
+        let mut open = self.open.subscribe();
+        let done = self.done.clone();
         let happened = Arc::clone(&self.happened);
         Box::pin(async move {
             let outcome = work.await;
@@ -152,8 +154,9 @@ impl SessionLocks for OddLocks {
         wait: Duration,
     ) -> BoxFuture<'static, Result<Option<SessionLock>, BoxError>> {
         let taking = self.locks.lock(session, wait);
-        let (fence, taken, last) =
-            (Arc::clone(&self.fence), Arc::clone(&self.taken), Arc::clone(&self.last));
+        let fence = Arc::clone(&self.fence);
+        let taken = Arc::clone(&self.taken);
+        let last = Arc::clone(&self.last);
         Box::pin(async move {
             let Some(mut lock) = taking.await? else { return Ok(None) };
             taken.fetch_add(1, Ordering::Relaxed);
@@ -198,7 +201,8 @@ impl ChatInProcess {
         let state = StateConfig { url: worlds.url.clone(), ..StateConfig::default() };
         let state = Arc::new(Held::before(state_server(&state).unwrap().unwrap()));
         let store = Arc::new(SqlStore::at("sqlite::memory:").unwrap());
-        let (script, process) = (Arc::new(Script::default()), CancellationToken::new());
+        let script = Arc::new(Script::default());
+        let process = CancellationToken::new();
         let locks = Arc::new(OddLocks::default());
         let mut settings = ChatSettings::default();
         tweak(&mut settings);

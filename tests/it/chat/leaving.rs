@@ -59,7 +59,8 @@ async fn a_repeated_request_waits_for_its_first_and_gets_that_answer() {
         chat.state.release();
     };
     let ((one, two), ()) = tokio::join!(repeated, release);
-    let (one, two) = (one.unwrap(), two.unwrap());
+    let one = one.unwrap();
+    let two = two.unwrap();
     assert_eq!((&one, one.response.as_str()), (&two, "Good day."));
     assert!(one.state_changes.contains_key("goblin"), "{one:?}");
     assert_eq!((chat.hp().await, chat.said().await.len()), (9, 8));

@@ -42,7 +42,8 @@ async fn deleted_sessions_are_forgotten_with_their_worlds_when_their_time_is_ove
         roles: Arc::new(|_| None),
         turn_journal: TurnJournal::default(),
     };
-    let (later, now) = (service(Duration::from_secs(60)), service(Duration::ZERO));
+    let later = service(Duration::from_secs(60));
+    let now = service(Duration::ZERO);
     let wanted = json!({"name": "n", "creator_id": "c"});
     let make = async || {
         now.create(serde_json::from_value(wanted.clone()).unwrap(), &Asker::Anybody)
@@ -50,7 +51,8 @@ async fn deleted_sessions_are_forgotten_with_their_worlds_when_their_time_is_ove
             .unwrap()
             .id
     };
-    let (stays, goes) = (make().await, make().await);
+    let stays = make().await;
+    let goes = make().await;
     now.delete(&goes).await.unwrap();
     assert_eq!(later.purge().await.unwrap(), 0, "it can be restored");
     // What was deleted in the same millisecond waits for the next.
@@ -112,7 +114,8 @@ async fn sessions_are_found_by_person_and_status_a_page_at_a_time() {
         wanted.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
         table.post("/api/sessions", wanted).await.1["session_id"].as_str().unwrap().to_owned()
     };
-    let (a, b) = (make("ann", json!({})).await, make("ann", json!({})).await);
+    let a = make("ann", json!({})).await;
+    let b = make("ann", json!({})).await;
     let c = make("bob", json!({"players": ["ann"]})).await;
     let d = make("bob", json!({"dm_user_id": "ann"})).await;
     let e = make("bob", json!({})).await;

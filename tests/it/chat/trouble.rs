@@ -155,13 +155,15 @@ async fn one_does_not_wait_for_ever_for_another() {
 
 /// A state server whose version changes under every call, so many times.
 async fn contested(times: usize) -> (String, Arc<AtomicUsize>) {
-    let (calls, version) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicI64::new(1)));
+    let calls = Arc::new(AtomicUsize::new(0));
+    let version = Arc::new(AtomicI64::new(1));
     let (tell, told) = oneshot::channel();
     let counted = Arc::clone(&calls);
     std::thread::spawn(move || {
         actix_web::rt::System::new().block_on(async move {
             let server = HttpServer::new(move || {
-                let (calls, version) = (Arc::clone(&counted), Arc::clone(&version));
+                let calls = Arc::clone(&counted);
+                let version = Arc::clone(&version);
                 let now = Arc::clone(&version);
                 let call = move |body: web::Json<Value>| {
                     let n = calls.fetch_add(1, Ordering::Relaxed);

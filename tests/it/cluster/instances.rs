@@ -169,7 +169,8 @@ impl Instances {
         for instance in &all {
             instance.until("ok").await;
         }
-        let (port, folder) = (free_port(), tempfile::tempdir().unwrap());
+        let port = free_port();
+        let folder = tempfile::tempdir().unwrap();
         let ports: Vec<u16> = all.iter().map(|instance| instance.port).collect();
         let nginx = nginx(port, &ports, folder.path());
         let cluster = Self { all, redis, port, vendors, _nginx: nginx, nginx_folder: folder };

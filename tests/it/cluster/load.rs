@@ -101,7 +101,8 @@ impl Load {
     pub(crate) async fn talk(&self, from: usize, messages: usize) -> Seen {
         let mut people = JoinSet::new();
         for (n, session) in self.sessions.iter().enumerate() {
-            let (http, done) = (self.http.clone(), Arc::clone(&self.done));
+            let http = self.http.clone();
+            let done = Arc::clone(&self.done);
             let url = format!("{}/{session}/chat", self.base);
             people.spawn(async move {
                 let mut seen = Seen::default();
@@ -151,7 +152,8 @@ pub(crate) async fn kept(
     base: &str,
     session: &str,
 ) -> Vec<(String, String)> {
-    let (mut kept, mut before) = (Vec::new(), String::new());
+    let mut kept = Vec::new();
+    let mut before = String::new();
     loop {
         let url = format!("{base}/api/sessions/{session}/messages?limit=200{before}");
         let page = http.get(&url).send().await.unwrap();

@@ -78,7 +78,8 @@ async fn serve(socket: Socket, calls: Arc<Mutex<HashMap<u64, Calls>>>) {
     while let Some(Ok(message)) = stream.next().await {
         let Message::Text(text) = message else { continue };
         let asked: Value = serde_json::from_str(&text).unwrap();
-        let (sink, calls) = (Arc::clone(&sink), Arc::clone(&calls));
+        let sink = Arc::clone(&sink);
+        let calls = Arc::clone(&calls);
         tokio::spawn(async move {
             let Some(result) = answer(&asked, &calls).await else { return };
             let answer = json!({"jsonrpc": "2.0", "id": asked["id"], "result": result});

@@ -58,7 +58,8 @@ async fn check_04_the_case_of_the_mac_address_does_not_matter() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, guarded).await;
     let tokens = Tokens::new(&Secret::new(SECRET), Duration::from_secs(1));
-    let (lower, upper) = ("aa:bb:cc:dd:ee:0f", "AA:BB:CC:DD:EE:0F");
+    let lower = "aa:bb:cc:dd:ee:0f";
+    let upper = "AA:BB:CC:DD:EE:0F";
     for signed in [lower, upper] {
         let token = tokens.mint(signed, CLIENT, Timestamp::now()).unwrap();
         for sent in [lower, upper] {

@@ -42,7 +42,8 @@ async fn told(vendors: &Vendors, person: &mut Person) -> String {
 
 #[tokio::test]
 async fn a_device_is_talked_to_by_its_own_instructions_until_they_are_removed() {
-    let (vendors, folder) = (Vendors::start().await, tempfile::tempdir().unwrap());
+    let vendors = Vendors::start().await;
+    let folder = tempfile::tempdir().unwrap();
     let server = start(&vendors, folder.path()).await;
     assert_eq!(change(&server, json!({"system_prompt": "x"})).await.0, 404);
     boot(&server).await;

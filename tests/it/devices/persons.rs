@@ -15,7 +15,8 @@ const ANN: &str = "01234567-89ab-4cde-8f01-23456789abcd";
 
 /// A recording without sound, of a second.
 fn wav(file: &Path) -> String {
-    let (sample_rate, sample_format) = (16_000, hound::SampleFormat::Int);
+    let sample_rate = 16_000;
+    let sample_format = hound::SampleFormat::Int;
     let spec = hound::WavSpec { channels: 1, sample_rate, bits_per_sample: 16, sample_format };
     let mut writer = hound::WavWriter::create(file, spec).unwrap();
     (0..sample_rate).for_each(|_| writer.write_sample(0_i16).unwrap());

@@ -182,8 +182,8 @@ async fn versions_are_listed_and_gone_back_to() {
     let versions =
         async || ask(&server, Method::GET, &format!("{path}/versions"), Value::Null).await;
     let (_, told) = versions().await;
-    let (roles, numbers) =
-        (|n: usize| told["versions"][n]["role"].clone(), &told["versions"][0]["version"]);
+    let roles = |n: usize| told["versions"][n]["role"].clone();
+    let numbers = &told["versions"][0]["version"];
     assert_eq!((roles(0), roles(1), numbers), (second, first, &json!(2)));
     let restore = async |version: Value| {
         ask(&server, Method::POST, &format!("{path}/restore"), json!({"version": version})).await

@@ -173,7 +173,8 @@ impl Client for Person {
         }
         self.until(|_, firmware| firmware.microphone_open()).await?;
         *self.device.observer_mut() = Screen::default();
-        let (mut due, mut finished) = (Instant::now(), Instant::now());
+        let mut due = Instant::now();
+        let mut finished = Instant::now();
         for (number, packet) in SPEECH.iter().enumerate() {
             self.device.handle(Event::Microphone(packet.clone())).await.map_err(told)?;
             due += PACKET;

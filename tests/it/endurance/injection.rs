@@ -57,7 +57,9 @@ impl Services {
         database: Option<&str>,
         redis: Option<&Redis>,
     ) -> Self {
-        let (asr, llm, tts) = (vendors.asr.url(), vendors.llm.url(), vendors.tts.url());
+        let asr = vendors.asr.url();
+        let llm = vendors.llm.url();
+        let tts = vendors.tts.url();
         let mut all = vec![
             ("recogniser", "ASR_URL", asr, rows::all(Wire::Socket, 200)),
             ("model", "LLM_BASE_URL", llm, rows::all(Wire::Http, 200)),
@@ -89,7 +91,8 @@ impl Services {
         end: &CancellationToken,
     ) -> BTreeMap<String, BTreeMap<&'static str, usize>> {
         let mut counts: BTreeMap<String, BTreeMap<&'static str, usize>> = BTreeMap::new();
-        let (mut running, mut failing) = (JoinSet::new(), BTreeSet::new());
+        let mut running = JoinSet::new();
+        let mut failing = BTreeSet::new();
         loop {
             let next = Duration::from_millis(dice.u64(times.every.clone()));
             if end.run_until_cancelled(sleep(next)).await.is_none() {
@@ -111,7 +114,8 @@ impl Services {
                         continue;
                     }
                     let fault = dice.usize(..service.faults.len());
-                    let (name, what) = (service.name.to_owned(), service.faults[fault].name);
+                    let name = service.name.to_owned();
+                    let what = service.faults[fault].name;
                     let length = Duration::from_millis(dice.u64(times.last.clone()));
                     let end = end.clone();
                     running.spawn(async move {

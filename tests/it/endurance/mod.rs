@@ -151,7 +151,8 @@ async fn ready(server: &ServerProcess) {
 }
 
 async fn soak(database: Option<String>) {
-    let (plan, end) = (Plan::of_environment(), CancellationToken::new());
+    let plan = Plan::of_environment();
+    let end = CancellationToken::new();
     let seed =
         variable("HEARKEN_FAULTS_SEED").map_or_else(|| fastrand::u64(..), |s| s.parse().unwrap());
     eprintln!("seed {seed}");
@@ -169,7 +170,8 @@ async fn soak(database: Option<String>) {
     env.extend(urls.iter().map(|(name, url)| (*name, url.as_str())));
     let server = ServerProcess::start(&vendors, &env).await;
     vendors.tts.until(|seen| seen.requests >= PHRASES).await;
-    let (pid, outcomes) = (server.pid(), Arc::new(Outcomes::default()));
+    let pid = server.pid();
+    let outcomes = Arc::new(Outcomes::default());
     let everybody = Everybody::start(&server, &plan, &mut dice, &outcomes, &end);
     let watching = async {
         let parts = watched(&server, plan.length).await;
@@ -192,7 +194,9 @@ async fn soak(database: Option<String>) {
     }
     eprintln!("| least, most KiB | open files | longest /healthz, ms | in each fifth");
     for part in parts {
-        let (least, most, stall) = (part.least_kib, part.most_kib, part.stall.as_millis());
+        let least = part.least_kib;
+        let most = part.most_kib;
+        let stall = part.stall.as_millis();
         eprintln!("| {least}, {most} | {} | {stall} |", part.open_files);
     }
     if server.log().contains("panicked") {

@@ -95,7 +95,8 @@ impl Outcomes {
                 let place = (turns.waits.len() * percent / 100).min(turns.waits.len().max(1) - 1);
                 turns.waits.get(place).map_or(0, Duration::as_millis)
             };
-            let (counts, [p50, p99, longest]) = (&turns.counts, [50, 99, 100].map(part));
+            let counts = &turns.counts;
+            let [p50, p99, longest] = [50, 99, 100].map(part);
             out += &format!("| {kind:?} | {counts:?} | {p50} | {p99} | {longest} |\n");
         }
         out

@@ -34,7 +34,9 @@ const TURN_WITHIN: Duration = Duration::from_secs(8);
 /// Short deadlines for the service that is hurt, with no further attempts after them, and no sentence
 /// from memory but the fixed phrases.
 fn impatient(config: &mut Config, port: &str) {
-    let (asr, llm, tts) = (&mut config.asr, &mut config.llm, &mut config.tts);
+    let asr = &mut config.asr;
+    let llm = &mut config.llm;
+    let tts = &mut config.tts;
     match port {
         "asr" => {
             (asr.connect_timeout_ms, asr.send_timeout_ms, asr.result_timeout_ms) = (800, 800, 800);
@@ -99,9 +101,12 @@ async fn runs(adapter: Adapter) {
     vendors.tts.until(|seen| seen.requests >= PHRASES).await;
     let mut person = Person::meet(&server.device_url(), 1, ListenMode::Auto).await;
     assert_eq!(turn(&mut person).await.0, Ok(Expected::Answered), "before any fault");
-    let (mut wrong, memory, log) = (Vec::new(), peak_memory_bytes(), observed::log());
+    let mut wrong = Vec::new();
+    let memory = peak_memory_bytes();
+    let log = observed::log();
     for Row { name, fault, expected } in rows::all(adapter.wire(), adapter.in_the_midst()) {
-        let (hit, counted) = (proxy.hit(), failures(&server, adapter.port()).await);
+        let hit = proxy.hit();
+        let counted = failures(&server, adapter.port()).await;
         let logged = log.count(&[WARNED]);
         let nothing_to_hit = matches!(fault, Fault::Frozen) && proxy.open() == 0;
         proxy.set(fault);

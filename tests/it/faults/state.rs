@@ -109,11 +109,14 @@ async fn state_server() {
     let mut gauntlet = Gauntlet::start(FaultProxy::url).await;
     assert_eq!(gauntlet.create().await.0, 201);
     assert_eq!(gauntlet.say(ROLL).await.0, Ok(Expected::Answered), "before any fault");
-    let (mut wrong, log) = (Vec::new(), observed::log());
+    let mut wrong = Vec::new();
+    let log = observed::log();
     let logged = || log.count(&["a request to the state server failed"]);
     for Row { name, fault, expected } in rows::all(Wire::Http, MIDST) {
-        let (counted, before) = (failures(&gauntlet.server, "state").await, logged());
-        let (hit, kept) = (gauntlet.proxy.hit(), gauntlet.kept().await);
+        let counted = failures(&gauntlet.server, "state").await;
+        let before = logged();
+        let hit = gauntlet.proxy.hit();
+        let kept = gauntlet.kept().await;
         let nothing_to_hit = matches!(fault, Fault::Frozen) && gauntlet.proxy.open() == 0;
         gauntlet.proxy.set(fault);
         let (hurt, took) = gauntlet.say("hello").await;
@@ -121,7 +124,8 @@ async fn state_server() {
         let was_hit = gauntlet.proxy.hit() > hit || nothing_to_hit;
         let more = gauntlet.kept().await - kept;
         let was_counted = failures(&gauntlet.server, "state").await > counted;
-        let (failed, was_logged) = (hurt == Ok(Expected::Failed), logged() > before);
+        let failed = hurt == Ok(Expected::Failed);
+        let was_logged = logged() > before;
         let told = (was_counted, was_logged) == (failed, failed);
         let (after, _) = gauntlet.say(ROLL).await;
         eprintln!("| StateServer | {name} | {hurt:?} | {} ms | {after:?}", took.as_millis());

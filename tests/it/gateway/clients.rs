@@ -78,7 +78,8 @@ async fn the_documents_client_in_python_runs_unmodified() {
     let Some((_kept, file)) = documented("### 10.1 ", "python", "client.py") else { return };
     let vendors = vendors().await;
     let server = TestServer::start(&vendors, |_| {}).await;
-    let (python, url) = (peers.python("python"), server.gateway_url());
+    let python = peers.python("python");
+    let url = server.gateway_url();
     assert_documented(&output_of(python, &[&program("documented.py"), &file, &url]).await);
     server.stop().await;
 }
@@ -89,7 +90,8 @@ async fn the_documents_client_in_javascript_runs_unmodified() {
     let Some((_kept, file)) = documented("### 10.2 ", "javascript", "client.mjs") else { return };
     let vendors = vendors().await;
     let server = TestServer::start(&vendors, |_| {}).await;
-    let (packages, url) = (peers.packages(), server.gateway_url());
+    let packages = peers.packages();
+    let url = server.gateway_url();
     let arguments: [&dyn AsRef<std::ffi::OsStr>; 4] =
         [&program("documented.mjs"), &packages, &file, &url];
     assert_documented(&output_of(peers.node(), &arguments).await);
@@ -115,7 +117,8 @@ async fn the_flow_of_the_client_in_c_is_served() {
     let vendors = vendors().await;
     let server = TestServer::start(&vendors, |_| {}).await;
     let (mut socket, _) = connect_async(server.gateway_url()).await.unwrap();
-    let (mut session_id, mut call_id) = (String::new(), String::new());
+    let mut session_id = String::new();
+    let mut call_id = String::new();
     let flow = include_str!("../../../fixtures/gateway/c_client.jsonl");
     for step in flow.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
         if let Some(text) = step["send"].as_str() {

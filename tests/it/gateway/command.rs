@@ -20,16 +20,22 @@ async fn chat(args: &[&str]) -> (Option<i32>, String, String) {
 
 #[tokio::test]
 async fn old_names_of_commands_work_and_warn() {
-    for (old, new) in [("chat", "text-client"), ("doubles", "mock-services")] {
-        let warning = format!("`hearken {old}` is now `hearken {new}`");
-        // Neither can be reached or read, so both end at once.
+    for (old, new) in [
+        ("chat", "hearken text-client"),
+        ("doubles", "hearken-dev mock-services"),
+        ("mock-services", "hearken-dev mock-services"),
+        ("load", "hearken-dev load"),
+        ("state-server", "hearken-dev state-server"),
+    ] {
+        let warning = format!("`hearken {old}` is now `{new}`");
+        // None can be reached or read, so all end at once, and where there is no hearken-dev, too.
         let nowhere = if old == "chat" { "ws://127.0.0.1:1" } else { "no-such-file.wav" };
         let (code, _, err) = hearken(Path::new("unused"), &[old, nowhere]).await;
         assert_eq!(code, Some(2), "{err}");
         assert!(err.contains(&warning), "{err}");
-        let (_, _, err) = hearken(Path::new("unused"), &[new, nowhere]).await;
-        assert!(!err.contains("is now"), "{err}");
     }
+    let (_, _, err) = hearken(Path::new("unused"), &["text-client", "ws://127.0.0.1:1"]).await;
+    assert!(!err.contains("is now"), "{err}");
 }
 
 #[tokio::test]
@@ -125,7 +131,8 @@ async fn sessions_are_left_and_resumed_by_orders() {
     while let Some(line) = notes.next_line().await.unwrap() {
         told.push(line);
     }
-    let (session, nosuch) = (format!("session {id}"), told[3].starts_with("SESSION_ERROR"));
+    let session = format!("session {id}");
+    let nosuch = told[3].starts_with("SESSION_ERROR");
     assert!(told[0].starts_with("session ") && told[0] != session && nosuch, "{told:?}");
     assert_eq!((told[1].as_str(), told[2].as_str()), (session.as_str(), id));
     assert!(told[4].contains("/dance"), "{told:?}");

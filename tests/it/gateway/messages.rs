@@ -108,8 +108,8 @@ async fn what_the_model_cannot_do_is_told_by_its_code() {
 #[actix_web::test]
 async fn what_is_configured_reaches_the_model_and_is_not_answered() {
     let (vendors, server) = echoing().await;
-    let (mut client, mut other) =
-        (TextClient::connect(&server).await, TextClient::connect(&server).await);
+    let mut client = TextClient::connect(&server).await;
+    let mut other = TextClient::connect(&server).await;
     client.answer("as it is").await;
     client
         .send(json!({"type": "configure", "temperature": 0.25, "max_tokens": 64.0, "enable_context": true}))

@@ -28,7 +28,8 @@ async fn a_person_tries_the_gateway_in_a_browser() {
     })
     .await;
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("web/test_client.html");
-    let (packages, address) = (peers.packages(), server.address.to_string());
+    let packages = peers.packages();
+    let address = server.address.to_string();
     let arguments: [&dyn AsRef<std::ffi::OsStr>; 5] =
         [&program("page.mjs"), &packages, &CHROMIUM, &address, &file];
     let said = output_of(peers.node(), &arguments).await;

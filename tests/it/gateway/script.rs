@@ -54,7 +54,8 @@ pub(super) async fn output_of(
         .output();
     let output = tokio::time::timeout(RUNS_WITHIN, child).await.expect("it ends").unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    let out = text(&output.stdout);
+    let err = text(&output.stderr);
     assert!(output.status.success(), "{}\n{out}\n{err}", output.status);
     out
 }

@@ -57,7 +57,8 @@ async fn numbers_pass_between_a_client_and_the_model_as_they_were_written() {
     let mut client = TextClient::connect(&server).await;
     client.register(&["sum"]).await;
     let written = &numbers::written()[..24];
-    let (list, kept) = (numbers::array(written), numbers::array_kept(written));
+    let list = numbers::array(written);
+    let kept = numbers::array_kept(written);
     let text = format!(r#"call sum {{"list":{list}}}"#);
     client.send(json!({"type": "text_input", "text": text})).await;
     let told = [client.next().await, client.next().await, client.next().await];
@@ -322,8 +323,8 @@ async fn schemas_that_take_too_long_are_refused_with_a_reason_and_the_socket_goe
 #[actix_web::test]
 async fn a_registration_that_waits_holds_up_nobody_else() {
     let (_vendors, server) = echoing().await;
-    let (mut client, mut other) =
-        (TextClient::connect(&server).await, TextClient::connect(&server).await);
+    let mut client = TextClient::connect(&server).await;
+    let mut other = TextClient::connect(&server).await;
     let (begun, begins) = oneshot::channel();
     let (end, ended) = std::sync::mpsc::channel::<()>();
     let working = tokio::spawn(off_worker(move |_| {

@@ -132,7 +132,8 @@ impl Route {
 
 #[actix_web::test]
 async fn a_body_that_is_no_proper_object_is_refused_wherever_it_goes() {
-    let (vendors, worlds) = (Vendors::start().await, Worlds::start(1));
+    let vendors = Vendors::start().await;
+    let worlds = Worlds::start(1);
     let open = start(&vendors, &worlds).await;
     let routes = Route::all(&open.server).await;
     assert!(routes.len() >= 15, "{}", routes.len());
@@ -216,7 +217,8 @@ fn wrong_fields() -> Vec<(Route, &'static str, &'static str)> {
 
 #[actix_web::test]
 async fn a_field_that_is_wrong_is_named_with_what_was_expected() {
-    let (vendors, worlds) = (Vendors::start().await, Worlds::start(1));
+    let vendors = Vendors::start().await;
+    let worlds = Worlds::start(1);
     let open = start(&vendors, &worlds).await;
     for (route, body, says) in wrong_fields() {
         let (_, told) = route.refused(&open, body.into()).await;
@@ -227,7 +229,8 @@ async fn a_field_that_is_wrong_is_named_with_what_was_expected() {
 
 #[actix_web::test]
 async fn null_is_absent_and_headers_about_the_body_change_nothing() {
-    let (vendors, worlds) = (Vendors::start().await, Worlds::start(1));
+    let vendors = Vendors::start().await;
+    let worlds = Worlds::start(1);
     let open = start(&vendors, &worlds).await;
     let create = |body: Vec<u8>| {
         Route { method: Method::POST, path: "/api/sessions".into(), may_be_left_out: false }
@@ -245,7 +248,8 @@ async fn null_is_absent_and_headers_about_the_body_change_nothing() {
         (marked, "application/json; charset=utf-8"),
     ] {
         let answer = create(body.into()).header(CONTENT_TYPE, kind).send().await.unwrap();
-        let (status, told): (_, Value) = (answer.status(), answer.json().await.unwrap());
+        let status = answer.status();
+        let told: Value = answer.json().await.unwrap();
         assert_eq!(status, 201, "{kind}: {told}");
         assert_eq!(told["max_players"], 5);
         session = told["session_id"].as_str().unwrap().to_owned();
@@ -263,7 +267,8 @@ async fn null_is_absent_and_headers_about_the_body_change_nothing() {
     let said = json!({"message": "hello", "stream": null, "context_only": null, "player_id": null,
         "session_id": null});
     let answer = chat.ask(&open, said.to_string().into()).send().await.unwrap();
-    let (status, told): (_, Value) = (answer.status(), answer.json().await.unwrap());
+    let status = answer.status();
+    let told: Value = answer.json().await.unwrap();
     assert_eq!(status, 200, "{told}");
     assert!(told["response"].as_str().is_some_and(|words| !words.is_empty()), "{told}");
 
@@ -279,7 +284,8 @@ async fn null_is_absent_and_headers_about_the_body_change_nothing() {
 /// A device's report is read as far as it can be: firmware that is refused does not boot.
 #[actix_web::test]
 async fn a_device_boots_whatever_its_report_is() {
-    let (vendors, worlds) = (Vendors::start().await, Worlds::start(1));
+    let vendors = Vendors::start().await;
+    let worlds = Worlds::start(1);
     let open = start(&vendors, &worlds).await;
     for (body, _) in wrong() {
         let report = Client::new()

@@ -73,8 +73,10 @@ async fn programs_and_own_pages_get_their_socket() {
     let vendors = Vendors::start().await;
     let server = server(&vendors).await;
     let port = server.address.port();
-    let (own, own_page) = (server.address.to_string(), format!("http://{}", server.address));
-    let (local, named) = (format!("localhost:{port}"), format!("{NAME}:{port}"));
+    let own = server.address.to_string();
+    let own_page = format!("http://{}", server.address);
+    let local = format!("localhost:{port}");
+    let named = format!("{NAME}:{port}");
     for path in ["/", "/xiaozhi/v1/"] {
         for headers in [
             &[][..],

@@ -122,7 +122,8 @@ async fn say(socket: &mut Socket, message: Value) {
 
 #[tokio::test]
 async fn every_face_of_the_server_speaks_tls() {
-    let (pairs, vendors) = (Pairs::new(), Vendors::start().await);
+    let pairs = Pairs::new();
+    let vendors = Vendors::start().await;
     let server = pairs.start(&vendors).await;
     let base = format!("https://127.0.0.1:{}", server.address.port());
     let client = pairs.client();
@@ -165,7 +166,8 @@ async fn every_face_of_the_server_speaks_tls() {
 
 #[tokio::test]
 async fn a_certificate_changes_without_a_connection_being_lost() {
-    let (pairs, vendors) = (Pairs::new(), Vendors::start().await);
+    let pairs = Pairs::new();
+    let vendors = Vendors::start().await;
     let server = pairs.start(&vendors).await;
     let mut open = pairs.connect(&server, "/").await.unwrap();
     told(&mut open).await;
@@ -185,7 +187,8 @@ const MOST_CONNECTIONS: usize = 2_002;
 
 #[tokio::test]
 async fn who_does_not_end_a_handshake_is_counted_too() {
-    let (pairs, vendors) = (Pairs::new(), Vendors::start().await);
+    let pairs = Pairs::new();
+    let vendors = Vendors::start().await;
     let server = pairs
         .start_with(&vendors, |config| {
             (config.server.max_connections, config.gateway.max_connections) = (1, 1);
@@ -197,7 +200,8 @@ async fn who_does_not_end_a_handshake_is_counted_too() {
         silent.push(connect().await);
     }
     eventually("one more is closed at once", async || {
-        let (mut more, mut byte) = (connect().await, [0]);
+        let mut more = connect().await;
+        let mut byte = [0];
         let read = tokio::time::timeout(Duration::from_secs(1), more.read(&mut byte)).await;
         matches!(read, Ok(Ok(0) | Err(_))).then_some(())
     })
@@ -215,7 +219,8 @@ async fn who_does_not_end_a_handshake_is_counted_too() {
 #[tokio::test]
 async fn a_certificate_of_its_own_serves_browsers_beside_the_plain_port() {
     hearken_outbound::tls::choose_provider();
-    let (port, mut folder) = (hearken_test_support::free_port(), PathBuf::new());
+    let port = hearken_test_support::free_port();
+    let mut folder = PathBuf::new();
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |config: &mut Config| {
         (config.tls.self_signed, config.tls.port) = (true, port);

@@ -47,7 +47,8 @@ impl Llm for TestModel {
         let words = last.content.clone();
         self.asked.lock().unwrap().push(prompt.messages[1..].to_vec());
         let call = |arguments: &str| {
-            let (id, name) = ("call_0".to_owned(), "wave".to_owned());
+            let id = "call_0".to_owned();
+            let name = "wave".to_owned();
             Ok(LlmDelta::Call(ToolRequest { id, name, arguments: arguments.into() }))
         };
         let fault = |kind| Err(ProviderError::because("model", kind, "as it was told"));
@@ -192,7 +193,9 @@ struct Play {
 
 impl Play {
     async fn of(store: Arc<SqlStore>, steps: &[Step]) {
-        let (sessions, open, house) = (Vec::new(), Vec::new(), House::with(store));
+        let sessions = Vec::new();
+        let open = Vec::new();
+        let house = House::with(store);
         let mut play = Self { house, sessions, lasts: LASTS, asked: 0, open };
         for step in steps {
             play.step(*step).await;
@@ -264,7 +267,8 @@ impl Play {
         match self.house.register().await {
             Ok(id) => {
                 assert!(live < MOST, "one too many");
-                let (expires, turns) = (self.house.now() + self.lasts, Vec::new());
+                let expires = self.house.now() + self.lasts;
+                let turns = Vec::new();
                 self.sessions.push(Known { id, expires, gone: false, turns });
             }
             Err(error) => {
@@ -295,8 +299,10 @@ impl Play {
             return;
         }
         self.house.model.gate.send_replace(false);
-        let (words, id) = (self.words(kind), self.id(session));
-        let (museum, request) = (Arc::clone(&self.house.museum), says(&words));
+        let words = self.words(kind);
+        let id = self.id(session);
+        let museum = Arc::clone(&self.house.museum);
+        let request = says(&words);
         let asked = || self.house.model.asked.lock().unwrap().len();
         let before = asked();
         let parsing = tokio::spawn(async move { museum.parse(&id, request).await });
@@ -364,7 +370,8 @@ fn sessions_keep_their_promises_whatever_happens() {
     let _within = runtime.enter();
     let config = Config { cases: SEQUENCES, failure_persistence: None, ..Config::default() };
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
-    let (played, store) = (Cell::new(0), Arc::new(SqlStore::at("sqlite::memory:").unwrap()));
+    let played = Cell::new(0);
+    let store = Arc::new(SqlStore::at("sqlite::memory:").unwrap());
     let steps = proptest::collection::vec(step(), 1..24);
     let result = TestRunner::new_with_rng(config, rng).run(&steps, |steps| {
         played.set(played.get() + 1);

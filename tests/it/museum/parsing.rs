@@ -157,7 +157,8 @@ async fn ten_messages_are_remembered() {
 #[tokio::test]
 async fn the_same_question_is_answered_from_memory_and_no_other() {
     let visit = Visit::start(OpenAiChat::answering(echo).await, |_| {}).await;
-    let (one, other) = (visit.register(json!([])).await, visit.register(json!([])).await);
+    let one = visit.register(json!([])).await;
+    let other = visit.register(json!([])).await;
     let able = visit.register(samples()).await;
     assert_eq!(visit.parse(&one, "same").await, visit.parse(&other, "same").await);
     assert_eq!(visit.asked().len(), 1, "the second came from memory");

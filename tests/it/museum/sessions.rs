@@ -114,7 +114,8 @@ async fn a_session_is_over_unless_it_is_used() {
         config.museum.requests_per_minute = 0;
     })
     .await;
-    let (idle, busy) = (visit.register(json!([])).await, visit.register(json!([])).await);
+    let idle = visit.register(json!([])).await;
+    let busy = visit.register(json!([])).await;
     eventually("the idle session is over", async || {
         assert_eq!(visit.ask(Method::POST, HEARTBEAT, &busy, Value::Null).await.0, 200);
         let (status, told) = visit.ask(Method::GET, INFO, &idle, Value::Null).await;

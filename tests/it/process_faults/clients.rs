@@ -178,7 +178,8 @@ pub(super) struct Watcher {
 impl Watcher {
     /// Watches the first session of a load.
     pub(super) fn new(url: String) -> Self {
-        let (told, next) = (HashMap::new(), 0);
+        let told = HashMap::new();
+        let next = 0;
         Self { url, socket: None, last_id: None, told, next, incomplete: 0, loose: false }
     }
 

@@ -50,7 +50,8 @@ fn set(file: &Path, off: i64) {
 impl Clocked {
     async fn start(library: &Path) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let (vendors, file) = (vendors().await, folder.path().join("off"));
+        let vendors = vendors().await;
+        let file = folder.path().join("off");
         set(&file, 0);
         let answers_within = ANSWERS_WITHIN.as_millis().to_string();
         let env = [
@@ -130,7 +131,8 @@ async fn jumps_of_the_clock_cost_no_turn_and_no_session() {
     let url = clocked.server.socket_url("/xiaozhi/v1/");
     let mut staying = Speaker::new(url, Some(token));
     let load = Load::at(clocked.server.http_url("/api/sessions"), 1).await;
-    let (mut connected, mut coming) = (clocked.text_client(), clocked.text_client());
+    let mut connected = clocked.text_client();
+    let mut coming = clocked.text_client();
     let visitor = clocked.visitor().await;
     assert_eq!(clocked.ask(&visitor).await, 200);
     for (n, off) in JUMPS.into_iter().enumerate() {

@@ -19,7 +19,8 @@ const REFUSED_WITHIN: Duration = Duration::from_secs(15);
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_postgresql_killed_under_load_costs_refusals_and_no_message() {
     let Some(mut postgres) = Postgres::start().await else { return };
-    let (vendors, url) = (vendors().await, postgres.url());
+    let vendors = vendors().await;
+    let url = postgres.url();
     let mut env = USUAL.to_vec();
     env.push(("DATABASE_URL", &url));
     let server = ServerProcess::start(&vendors, &env).await;

@@ -57,7 +57,8 @@ async fn without_descriptors_the_server_waits_and_goes_on() {
     }
     let said = async || (complaints(&server) > 0).then_some(());
     eventually_within(PATIENCE, "the log says it", said).await;
-    let (complained, spent) = (complaints(&server), server.cpu());
+    let complained = complaints(&server);
+    let spent = server.cpu();
     let begun = tokio::time::Instant::now();
     // A new connection is neither refused nor answered.
     let mut waiting = TcpStream::connect(server.address).await.expect("the backlog takes it");
@@ -70,7 +71,8 @@ async fn without_descriptors_the_server_waits_and_goes_on() {
     assert!(speaker.turn().await, "the device is answered, or hears an apology");
     let again = async || (complaints(&server) >= complained + ATTEMPTS).then_some(());
     eventually_within(PATIENCE, "it tries to accept again and again", again).await;
-    let (took, spent) = (begun.elapsed(), server.cpu() - spent);
+    let took = begun.elapsed();
+    let spent = server.cpu() - spent;
     let lines = complaints(&server) - complained;
     eprintln!("{took:.1?} without descriptors: {spent:.2?} of CPU time, {lines} lines of log");
     // What a turn of a device costs an unoptimised program is a part of that.

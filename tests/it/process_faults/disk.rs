@@ -91,7 +91,8 @@ async fn say(server: &ServerProcess, session: &str, words: &str) -> (u16, Value)
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_disk_is_told_and_an_emptied_one_is_used_again() {
     let Some(disk) = Disk::mount() else { return };
-    let (data, recordings) = (disk.path().join("data"), disk.path().join("recordings"));
+    let data = disk.path().join("data");
+    let recordings = disk.path().join("recordings");
     let vendors = vendors().await;
     let mut env = USUAL.to_vec();
     env.push(("HEARKEN__SERVER__DATA_DIR", data.to_str().unwrap()));

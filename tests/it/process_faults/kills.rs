@@ -67,7 +67,8 @@ impl Clients {
         kills: usize,
     ) -> (Vec<Duration>, Seen, usize) {
         let Self { load, text, watcher, speaker } = self;
-        let (end, load) = (CancellationToken::new(), &*load);
+        let end = CancellationToken::new();
+        let load = &*load;
         let answered = (text.answered.clone(), speaker.answered.clone());
         let killing = async {
             let mut restarts = Vec::new();
@@ -88,7 +89,8 @@ impl Clients {
             restarts
         };
         let chatting = async {
-            let (mut seen, mut messages) = (Seen::default(), 0);
+            let mut seen = Seen::default();
+            let mut messages = 0;
             while !end.is_cancelled() {
                 seen.add(load.talk(messages, 3).await);
                 messages += 3;
@@ -142,7 +144,8 @@ fn names(folder: &Path) -> Vec<String> {
 /// Kills a server on this store, or on a file in its data folder.
 async fn is_killed(database: Option<&str>) {
     let kills = variable(KILLS).map_or(FEW, |kills| kills.parse().unwrap());
-    let (vendors, port) = (vendors().await, free_port().to_string());
+    let vendors = vendors().await;
+    let port = free_port().to_string();
     let mut env = USUAL.to_vec();
     env.extend([("CLOUD_PORT", port.as_str()), ("HEARKEN__GATEWAY__MAX_MESSAGES", "200")]);
     env.extend(database.map(|url| ("DATABASE_URL", url)));

@@ -50,7 +50,8 @@ async fn a_person_is_called_by_name_from_another_sentence_until_they_are_deleted
     }
     let folder = tempfile::tempdir().unwrap();
     let model = OpenAiChat::start(Behaviour::Normal, "It is noon.").await;
-    let (url, data) = (model.url(), folder.path().join("data"));
+    let url = model.url();
+    let data = folder.path().join("data");
     let env = [
         ("LLM_BASE_URL", url.as_str()),
         ("HEARKEN__SERVER__DATA_DIR", &data.to_string_lossy()),

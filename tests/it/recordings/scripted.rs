@@ -113,7 +113,8 @@ async fn serve(stream: TcpStream, transcript: &'static str) -> Seen {
     let mut socket = accept_hdr_async(stream, keep).await.unwrap();
     let framing = Framing::from_version(headers["protocol-version"].parse().unwrap());
     seen.headers = headers;
-    let (mut silent, mut spoken) = (0, 0);
+    let mut silent = 0;
+    let mut spoken = 0;
     while let Some(Ok(message)) = socket.next().await {
         let answer = match message {
             Message::Text(text) => {

@@ -74,7 +74,8 @@ impl Setup {
 
     /// The moment is one since the start of this test, to the second or to the minute.
     fn check(&self, face: &str, moment: Timestamp, within: SignedDuration) {
-        let (first, last) = (self.since - within, Timestamp::now());
+        let first = self.since - within;
+        let last = Timestamp::now();
         assert!(moment >= first && moment <= last, "{face}: {first} {moment} {last}");
     }
 

@@ -87,7 +87,8 @@ async fn a_wrong_request_gets_a_clear_answer() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |_| {}).await;
     let client = reqwest::Client::new();
-    let (get, post) = (reqwest::Method::GET, reqwest::Method::POST);
+    let get = reqwest::Method::GET;
+    let post = reqwest::Method::POST;
     for (method, path, status, code) in [
         (get.clone(), "/xiaozhi/v1/", 400, "BAD_REQUEST"),
         (get.clone(), "/xiaozhi/v1", 400, "BAD_REQUEST"),

@@ -35,7 +35,8 @@ async fn try_socket(server: &TestServer) -> Result<Socket, (u16, String, String)
 async fn a_full_server_says_when_to_come_again_and_takes_the_next_when_one_has_gone() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |config| config.server.max_connections = 2).await;
-    let (first, mut second) = (socket(&server).await, socket(&server).await);
+    let first = socket(&server).await;
+    let mut second = socket(&server).await;
     let (status, wait, code) = try_socket(&server).await.expect_err("the server is full");
     assert_eq!((status, code.as_str()), (503, "BUSY"));
     assert!(wait.parse::<u64>().unwrap() > 0, "{wait}");

@@ -164,7 +164,8 @@ async fn the_program_records_a_session_ends_at_sigterm_and_replays_it() {
     let mut replay = hearken(&vendors, folder.path());
     replay.args(["replay", "session.jsonl", "--expect", "--json", "--url", &url]);
     let outcome = replay.output().await.unwrap();
-    let (out, err) = (&outcome.stdout, &outcome.stderr);
+    let out = &outcome.stdout;
+    let err = &outcome.stderr;
     let told = [String::from_utf8_lossy(out), String::from_utf8_lossy(err)].concat();
     assert_eq!(outcome.status.code(), Some(0), "{told}");
     let json: Value = serde_json::from_slice(out).unwrap();

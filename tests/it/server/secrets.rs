@@ -175,7 +175,8 @@ async fn no_secret_leaves_a_server_that_runs() {
     let told = answers(&base).await;
     eventually("the program's environment", async || path("seen").exists().then_some(())).await;
     end(&mut child).await;
-    let (log, recorded) = (log.await.unwrap(), only_file(&path("sessions")));
+    let log = log.await.unwrap();
+    let recorded = only_file(&path("sessions"));
     let recorded = fs::read_to_string(recorded).unwrap();
 
     assert_hidden("the answers", &told, &[&token]);

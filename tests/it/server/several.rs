@@ -69,7 +69,8 @@ async fn nobody_notices_that_one_of_three_speech_services_dies() {
     // One dies while it hears somebody, another while it owes a sentence's first audio.
     let Vendors { asr, tts, llm, .. } = vendors;
     tts.set(Behaviour::Silent);
-    let (heard, asked) = (asr.seen().audio_messages, tts.seen().requests);
+    let heard = asr.seen().audio_messages;
+    let asked = tts.seen().requests;
     let deaths = async {
         asr.until(|seen| seen.audio_messages > heard).await;
         drop(asr);

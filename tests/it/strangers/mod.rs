@@ -158,7 +158,8 @@ fn answered(server: SocketAddr) -> Duration {
 async fn attack(server: SocketAddr, attack: Attack, length: Duration) -> usize {
     let until = tokio::time::Instant::now() + length;
     let one = |number: usize| async move {
-        let (stranger, mut held) = (Stranger::new(server, number), Vec::new());
+        let stranger = Stranger::new(server, number);
+        let mut held = Vec::new();
         let mut acts = 0;
         while tokio::time::Instant::now() < until && held.len() < MOST_HELD {
             acts += 1;
@@ -202,7 +203,8 @@ async fn settled(server: &ServerProcess, before: u64) -> u64 {
 }
 
 async fn measured(server: &ServerProcess, one: Attack, length: Duration) -> Cost {
-    let (before, disk) = (server.resident_kib(), server.disk_kib());
+    let before = server.resident_kib();
+    let disk = server.disk_kib();
     server.forget_peak();
     let probe = HealthProbe::start(server.address);
     let acts = attack(server.address, one, length).await;

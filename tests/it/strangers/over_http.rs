@@ -52,7 +52,8 @@ fn invented_methods(stranger: Stranger) -> BoxFuture<'static, Held> {
             name
         };
         let one = |_| {
-            let (name, address) = (letters(invented()), &stranger.address);
+            let name = letters(invented());
+            let address = &stranger.address;
             format!(
                 "{name} /healthz HTTP/1.1\r\nhost: localhost\r\nx-forwarded-for: {address}\r\n\r\n"
             )
@@ -86,7 +87,8 @@ fn long_paths(stranger: Stranger) -> BoxFuture<'static, Held> {
 
 fn reports(stranger: Stranger) -> BoxFuture<'static, Held> {
     act(async move {
-        let (id, text) = (long(64), long(20_000));
+        let id = long(64);
+        let text = long(20_000);
         let report = json!({
             "board": {"type": text}, "application": {"version": text}, "chip_model_name": text,
         });

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicUsize;
 use tokio::process::Command;
 
 use super::*;
-use crate::support::process::program;
+use crate::support::process::dev_program;
 
 /// Attacks at the same time.
 const AT_ONCE: usize = 4;
@@ -55,7 +55,7 @@ async fn strangers(server: SocketAddr, first: usize, until: Instant, acts: &Atom
 /// Ordinary devices that talk from 2 s on until a little before the end.
 async fn devices(server: &ServerProcess, length: Duration) -> Output {
     let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/audio/en_amiable.jsonl");
-    Command::new(program())
+    Command::new(dev_program())
         .args(["load", recording, "--json", "--devices", DEVICES, "--ramp", "1"])
         .args(["--url", &format!("ws://{}/xiaozhi/v1/", server.address)])
         .args(["--pid", &server.pid().to_string()])
@@ -93,7 +93,8 @@ async fn strangers_of_every_kind_at_once_cost_nobody_a_turn() {
     let minutes = variable("HEARKEN_SOAK_MINUTES").and_then(|m| m.parse().ok());
     let length = minutes.map_or(SHORT, |minutes: u64| Duration::from_secs(60 * minutes));
     let until = Instant::now() + length;
-    let (address, acts) = (server.address, Arc::new(AtomicUsize::new(0)));
+    let address = server.address;
+    let acts = Arc::new(AtomicUsize::new(0));
     let threads: Vec<_> = (0..AT_ONCE)
         .map(|first| {
             let acts = Arc::clone(&acts);

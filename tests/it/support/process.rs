@@ -18,6 +18,12 @@ pub(crate) fn program() -> String {
     variable("HEARKEN_PROGRAM").unwrap_or_else(|| env!("CARGO_BIN_EXE_hearken").to_owned())
 }
 
+/// `hearken-dev`, which loads servers: beside the server of this build, or the one that `scripts/long` names.
+pub(crate) fn dev_program() -> PathBuf {
+    let beside = || Path::new(env!("CARGO_BIN_EXE_hearken")).with_file_name("hearken-dev");
+    variable("HEARKEN_DEV").map_or_else(beside, PathBuf::from)
+}
+
 /// Longest wait for the program to listen, on a busy machine.
 const STARTS_WITHIN: Duration = Duration::from_secs(60);
 

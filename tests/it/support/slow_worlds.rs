@@ -45,7 +45,9 @@ impl SlowWorlds {
         let storage = Arc::new(Storage::new(Some(7)));
         let moments = Arc::new(watch::Sender::new(0));
         let style = Arc::new(Mutex::new(AnswerStyle::Normal));
-        let (kept, told, how) = (Arc::clone(&storage), Arc::clone(&moments), Arc::clone(&style));
+        let kept = Arc::clone(&storage);
+        let told = Arc::clone(&moments);
+        let how = Arc::clone(&style);
         let task = tokio::spawn(async move {
             let mut visits = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
@@ -166,7 +168,8 @@ fn call(
 ) -> Result<Value, StorageError> {
     let (outcome, version) = storage.call(session, tool, arguments, version.as_i64())?;
     let event = |(kind, about): (&str, Value)| {
-        let (id, now) = (uuid::Uuid::new_v4(), Timestamp::now().to_string());
+        let id = uuid::Uuid::new_v4();
+        let now = Timestamp::now().to_string();
         json!({ "id": id, "type": kind, "data": about, "timestamp": now })
     };
     let events: Vec<Value> = outcome.events.into_iter().map(event).collect();

@@ -75,7 +75,8 @@ async fn a_person_adds_switches_and_removes_a_server() {
     };
     let token = folder.path().join("bearer");
     std::fs::write(&token, "sk-1\n").unwrap();
-    let (address, token) = ("http://127.0.0.1:1/mcp", token.to_str().unwrap());
+    let address = "http://127.0.0.1:1/mcp";
+    let token = token.to_str().unwrap();
     let device = "02:00:00:00:bb:01";
     let said = "added far; `hearken tools` shows when it is ready\n";
     let mut add = vec!["add", "far", address, "--bearer-file", token, "--header", "X-Key=sk-2"];

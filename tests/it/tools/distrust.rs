@@ -119,7 +119,8 @@ async fn start(vendors: &Vendors, folder: &Path) -> TestServer {
 
 #[tokio::test]
 async fn a_changed_definition_is_shown_after_a_restart_too_until_it_is_accepted() {
-    let (vendors, folder) = (Vendors::start().await, tempfile::tempdir().unwrap());
+    let vendors = Vendors::start().await;
+    let folder = tempfile::tempdir().unwrap();
     let words = described("Reads the news.");
     let server = start(&vendors, folder.path()).await;
     let client = press(&server, &words).await;
@@ -183,7 +184,8 @@ async fn changed(server: &TestServer) -> ToolClient {
 
 #[tokio::test]
 async fn the_command_shows_a_change_and_accepts_it() {
-    let (vendors, folder) = (Vendors::start().await, tempfile::tempdir().unwrap());
+    let vendors = Vendors::start().await;
+    let folder = tempfile::tempdir().unwrap();
     let server = start(&vendors, folder.path()).await;
     let _client = changed(&server).await;
     let url = server.http_url("");

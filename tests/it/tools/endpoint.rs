@@ -287,7 +287,8 @@ async fn a_device_has_the_tool_clients_of_its_agent() {
     let first = said().await;
     assert!(first.contains("attic: ") && !first.contains("stove: "), "{first}");
     let assigned = client.patch(&one).json(&json!({"agent": "kitchen"})).send().await.unwrap();
-    let (status, shown) = (assigned.status(), assigned.json::<Value>().await.unwrap());
+    let status = assigned.status();
+    let shown = assigned.json::<Value>().await.unwrap();
     assert_eq!((status.as_u16(), &shown["agent"]), (200, &json!("kitchen")));
     let tools: Value = reqwest::get(format!("{one}/tools")).await.unwrap().json().await.unwrap();
     assert_eq!(tools["sources"], json!([{"name": "stove", "kind": "endpoint", "on": true}]));

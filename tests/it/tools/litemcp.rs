@@ -88,7 +88,8 @@ impl ToolSource for Own {
                 }
                 "say 好" => Ok(ToolOutput::text(text("text"))),
                 "picture" => {
-                    let (mime_type, base64) = ("image/png".into(), "iVBORw==".into());
+                    let mime_type = "image/png".into();
+                    let base64 = "iVBORw==".into();
                     let content = vec![ToolContent::Image { mime_type, base64 }];
                     Ok(ToolOutput { content, failed: false })
                 }
@@ -123,9 +124,11 @@ impl OwnServer {
 
     async fn at(listener: TcpListener, required: AuthRequired) -> Self {
         hearken_outbound::tls::choose_provider();
-        let (address, marks) = (listener.local_addr().unwrap(), Marks::default());
+        let address = listener.local_addr().unwrap();
+        let marks = Marks::default();
         let process = CancellationToken::new();
-        let (own, token) = (Arc::new(Own(marks.clone())), process.clone());
+        let own = Arc::new(Own(marks.clone()));
+        let token = process.clone();
         let (tell, told) = oneshot::channel();
         let ended = std::thread::spawn(move || {
             actix_web::rt::System::new().block_on(async move {

@@ -82,7 +82,8 @@ fn pages(peers: &Peers) -> Listening {
 #[tokio::test]
 async fn a_server_that_is_added_works_at_once_and_after_a_restart_until_it_is_removed() {
     let Some(peers) = Peers::installed() else { return };
-    let (vendors, folder) = (Vendors::start().await, tempfile::tempdir().unwrap());
+    let vendors = Vendors::start().await;
+    let folder = tempfile::tempdir().unwrap();
     let peer = pages(&peers);
     let server = start(&vendors, folder.path(), |_| {}).await;
     let settings = json!({"name": "pages", "url": peer.url(), "headers": {"X-Key": "sk-1"},
@@ -129,7 +130,8 @@ async fn a_server_that_is_added_works_at_once_and_after_a_restart_until_it_is_re
 #[tokio::test]
 async fn removing_a_server_cancels_its_calls_and_ends_its_program() {
     let Some(peers) = Peers::installed() else { return };
-    let (vendors, folder) = (Vendors::start().await, tempfile::tempdir().unwrap());
+    let vendors = Vendors::start().await;
+    let folder = tempfile::tempdir().unwrap();
     let (command, args) = peers.pages(&["--pages", "10"]);
     let settings = json!({"name": "pages", "command": command, "args": args, "timeout_ms": 60_000,
             "start_timeout_ms": 60_000});
@@ -169,7 +171,8 @@ async fn removing_a_server_cancels_its_calls_and_ends_its_program() {
 
 #[tokio::test]
 async fn what_stands_in_the_configuration_is_switched_and_not_removed() {
-    let (vendors, folder) = (Vendors::start().await, tempfile::tempdir().unwrap());
+    let vendors = Vendors::start().await;
+    let folder = tempfile::tempdir().unwrap();
     let nobody = || vec![address("far", format!("http://127.0.0.1:{}/mcp", free_port()))];
     let configured = |config: &mut Config| config.tools.servers = nobody();
     let server = start(&vendors, folder.path(), configured).await;
@@ -193,7 +196,8 @@ async fn what_stands_in_the_configuration_is_switched_and_not_removed() {
 
 #[tokio::test]
 async fn settings_that_cannot_be_used_are_refused_with_their_remedy() {
-    let (vendors, folder) = (Vendors::start().await, tempfile::tempdir().unwrap());
+    let vendors = Vendors::start().await;
+    let folder = tempfile::tempdir().unwrap();
     let server = start(&vendors, folder.path(), |_| {}).await;
     let url = "http://127.0.0.1:1/mcp";
     for (settings, status, says) in [
@@ -235,7 +239,8 @@ fn offered(vendors: &Vendors) -> Vec<String> {
 #[tokio::test]
 async fn a_conversation_under_way_sees_every_change_at_its_next_turn() {
     let Some(peers) = Peers::installed() else { return };
-    let (vendors, folder) = (Vendors::start().await, tempfile::tempdir().unwrap());
+    let vendors = Vendors::start().await;
+    let folder = tempfile::tempdir().unwrap();
     let peer = pages(&peers);
     let server = start(&vendors, folder.path(), |_| {}).await;
     let mut person = Person::meet(&server.device_url(), 1, ListenMode::Auto).await;
@@ -289,7 +294,8 @@ async fn a_conversation_under_way_sees_every_change_at_its_next_turn() {
 
 #[tokio::test]
 async fn what_a_device_goes_without_is_known_after_a_restart_and_forgotten_with_it() {
-    let (vendors, folder) = (Vendors::start().await, tempfile::tempdir().unwrap());
+    let vendors = Vendors::start().await;
+    let folder = tempfile::tempdir().unwrap();
     let off = |config: &mut Config| {
         config.tools.servers = vec![child("a", ("true".into(), Vec::new()))];
         config.tools.servers[0].enabled = false;
@@ -322,7 +328,8 @@ async fn sessions(server: &TestServer) -> Vec<String> {
 
 #[tokio::test]
 async fn a_running_session_goes_without_a_source_until_it_ends() {
-    let (vendors, folder) = (Vendors::start().await, tempfile::tempdir().unwrap());
+    let vendors = Vendors::start().await;
+    let folder = tempfile::tempdir().unwrap();
     let with_time = |config: &mut Config| {
         config.tools.builtin.enabled = vec!["get_current_time".into()];
     };

@@ -61,13 +61,15 @@ fn in_folder(folder: &Path) -> impl FnOnce(&mut Config) + use<> {
 
 #[tokio::test]
 async fn a_token_lets_its_client_in_until_it_is_revoked_also_after_a_restart() {
-    let (vendors, folder) = (Vendors::start().await, tempfile::tempdir().unwrap());
+    let vendors = Vendors::start().await;
+    let folder = tempfile::tempdir().unwrap();
     let server = TestServer::start(&vendors, in_folder(folder.path())).await;
     assert_eq!(all(&server).await, [json!(null); 0]);
     let (good, kept) = make(&server, json!({})).await;
     let (bad, serial) = make(&server, json!({"agent": "客厅", "name": " Anna's PC "})).await;
     let listed = all(&server).await;
-    let (newest, oldest) = (&listed[0], &listed[1]);
+    let newest = &listed[0];
+    let oldest = &listed[1];
     assert_eq!((&newest["name"], &newest["agent"]), (&json!("Anna's PC"), &json!("客厅")));
     assert_eq!((&newest["made_by"], &newest["revoked"]), (&json!("admin"), &json!(null)));
     assert_eq!((&oldest["agent"], &oldest["serial"]), (&json!("default"), &json!(kept)));

@@ -36,7 +36,8 @@ impl Model {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
         let asked: Arc<Mutex<Vec<Value>>> = Arc::default();
-        let (keeps, gate) = (Arc::clone(&asked), watch::Sender::new(true));
+        let keeps = Arc::clone(&asked);
+        let gate = watch::Sender::new(true);
         let opened = gate.subscribe();
         let task = tokio::spawn(async move {
             let mut visits = JoinSet::new();
@@ -145,7 +146,8 @@ fn seeing(model: &Model) -> impl FnOnce(&mut Config) {
 
 #[tokio::test]
 async fn check_22_a_picture_in_chunks_is_described_for_who_has_the_token() {
-    let (vendors, model) = (Vendors::start().await, Model::start().await);
+    let vendors = Vendors::start().await;
+    let model = Model::start().await;
     let server = TestServer::start(&vendors, seeing(&model)).await;
     let token = tokens().mint(DEVICE);
     let answer = explain(&server, &token, b"\xff\xd8picture\xff\xd9").await;
@@ -169,7 +171,8 @@ async fn check_22_a_picture_in_chunks_is_described_for_who_has_the_token() {
 
 #[tokio::test]
 async fn pictures_that_are_none_or_too_large_are_refused() {
-    let (vendors, model) = (Vendors::start().await, Model::start().await);
+    let vendors = Vendors::start().await;
+    let model = Model::start().await;
     let server = TestServer::start(&vendors, seeing(&model)).await;
     let token = tokens().mint(DEVICE);
     let (status, told) = explain(&server, &token, b"").await;
@@ -185,7 +188,8 @@ async fn pictures_that_are_none_or_too_large_are_refused() {
 /// Eight pictures are described at once, four of them for one address.
 #[tokio::test]
 async fn a_picture_beyond_those_at_once_is_refused_and_a_later_one_is_not() {
-    let (vendors, model) = (Vendors::start().await, Model::start().await);
+    let vendors = Vendors::start().await;
+    let model = Model::start().await;
     let see = seeing(&model);
     let server = TestServer::start(&vendors, |config| {
         see(config);
@@ -193,7 +197,8 @@ async fn a_picture_beyond_those_at_once_is_refused_and_a_later_one_is_not() {
         config.ota.trust_proxy = true;
     })
     .await;
-    let (token, address) = (tokens().mint(DEVICE), server.address);
+    let token = tokens().mint(DEVICE);
+    let address = server.address;
     let show = |from: &str| {
         let headers = format!("Authorization: Bearer {token}\r\nX-Forwarded-For: {from}");
         async move { explain_to(address, &headers, b"\xff\xd8").await }

@@ -159,7 +159,8 @@ fn odd() -> Vec<Handling> {
 fn ten_turns_after_each_fault_of_each_port_are_as_if_nothing_had_happened() {
     virtually(async {
         for turn_taking in [TurnTaking::Plain, TurnTaking::Eager] {
-            let (plain, mut found) = (undisturbed(Mode::Auto, turn_taking).await, Vec::new());
+            let plain = undisturbed(Mode::Auto, turn_taking).await;
+            let mut found = Vec::new();
             for handling in odd() {
                 let mut device = Device::connect(true, turn_taking).await;
                 device.speaks(handling).await;
@@ -278,7 +279,8 @@ fn events() -> Vec<Event> {
 }
 
 async fn each_event_at_each_stage(mode: Mode, turn_taking: TurnTaking) {
-    let (plain, mut found) = (undisturbed(mode, turn_taking).await, Vec::new());
+    let plain = undisturbed(mode, turn_taking).await;
+    let mut found = Vec::new();
     for stage in STAGES {
         for event in events() {
             let name = format!("{event:?} while {stage:?} in {mode:?}");
@@ -321,7 +323,8 @@ fn the_same_where_a_button_opens_the_microphone() {
 /// Messages of one turn that calls a tool, and how long it takes.
 async fn one_turn(handling: Handling) -> (usize, u64) {
     let mut device = Device::connect(true, TurnTaking::Plain).await;
-    let (from, begun) = (device.told(), device.trace.now());
+    let from = device.told();
+    let begun = device.trace.now();
     device.speaks(handling).await;
     device.until("tts/stop").await;
     let length = device.trace.now() - begun;
@@ -369,7 +372,8 @@ enum At {
 #[test]
 fn a_socket_that_is_lost_at_any_message_and_any_50_ms_of_a_turn_leaves_nothing_over() {
     virtually(async {
-        let (plain, mut found) = (undisturbed(Mode::Auto, TurnTaking::Eager).await, Vec::new());
+        let plain = undisturbed(Mode::Auto, TurnTaking::Eager).await;
+        let mut found = Vec::new();
         for tool in [Tool::Quick, Tool::Finishes, Tool::Slow, Tool::Device] {
             let handling = Handling { model: Model::Calls(tool), ..Handling::ORDINARY };
             let (messages, length) = one_turn(handling).await;

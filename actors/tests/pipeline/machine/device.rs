@@ -255,7 +255,8 @@ impl Device {
             Event::Say => self.push(),
             Event::Notice => {
                 self.does(Row::Nothing);
-                let (status, message) = ("a".into(), "b".into());
+                let status = "a".into();
+                let message = "b".into();
                 let notice = Downlink::Alert { status, message, emotion: Emotion::Happy };
                 self.order(DeviceOrder::Send(notice));
             }

@@ -24,11 +24,10 @@ mod turns;
 
 use std::cell::Cell;
 
-use proptest::test_runner::{Config, RngSeed, TestCaseError, TestError, TestRunner};
-
 use device::Device;
 use events::Life;
 use judge::Fault;
+use proptest::test_runner::{Config, RngSeed, TestCaseError, TestError, TestRunner};
 use server::TurnTaking;
 
 /// Lives that are lived.
@@ -84,7 +83,9 @@ fn the_same_where_answers_are_attempted_and_replies_paused() {
 }
 
 fn live(turn_taking: TurnTaking) {
-    let (config, lives, failed) = (config(), Cell::new(0_u32), Cell::new(0_u32));
+    let config = config();
+    let lives = Cell::new(0_u32);
+    let failed = Cell::new(0_u32);
     let seed = config.rng_seed;
     let outcome = TestRunner::new(config).run(&events::life(), |life| {
         lives.set(lives.get() + 1);

@@ -50,7 +50,8 @@ pub(super) struct Wire {
 impl Possible {
     /// What was said and what works goes with the turn.
     pub(super) fn follows(&mut self, before: &Self, event: Event, at: Duration) {
-        let (old, new) = (&before.model, &self.model);
+        let old = &before.model;
+        let new = &self.model;
         let begins = new.turns != old.turns;
         if new.cuts != old.cuts {
             self.results.clear();

@@ -169,11 +169,13 @@ async fn keeps_the_locks_contract(here: &Arc<dyn SessionLocks>, there: &Arc<dyn 
     drop(held);
     assert!(lock(&**here, "s", SOON).await.is_some());
     // Many at once: one at a time, each with a later fence.
-    let (inside, fences) = (Arc::new(AtomicUsize::new(0)), Arc::new(std::sync::Mutex::new(vec![])));
+    let inside = Arc::new(AtomicUsize::new(0));
+    let fences = Arc::new(std::sync::Mutex::new(vec![]));
     let mut tasks = tokio::task::JoinSet::new();
     for n in 0..20 {
         let locks = Arc::clone(if n % 2 == 0 { here } else { there });
-        let (inside, fences) = (Arc::clone(&inside), Arc::clone(&fences));
+        let inside = Arc::clone(&inside);
+        let fences = Arc::clone(&fences);
         tasks.spawn(async move {
             let held = locks.lock("many", Duration::from_secs(20)).await.unwrap().unwrap();
             assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
@@ -210,8 +212,10 @@ async fn together() {
         return;
     }
     let redis = Redis::start().await;
-    let (one, two) = (Instance::join(&redis).await, Instance::join(&redis).await);
-    let (here, there) = (one.cluster.events(), two.cluster.events());
+    let one = Instance::join(&redis).await;
+    let two = Instance::join(&redis).await;
+    let here = one.cluster.events();
+    let there = two.cluster.events();
     keeps_the_events_contract(&*here, &*there).await;
     has_no_gap_where_missed_ends(&*here, &*there).await;
     keeps_the_locks_contract(&one.cluster.locks(), &two.cluster.locks()).await;
@@ -227,9 +231,12 @@ async fn without_redis_each_goes_on_alone_and_afterwards_all_know() {
         return;
     }
     let mut redis = Redis::start().await;
-    let (one, two) = (Instance::join(&redis).await, Instance::join(&redis).await);
-    let (here, there) = (one.cluster.events(), two.cluster.events());
-    let (mut own, mut other) = (watch(&*here, "s", None).await, watch(&*there, "s", None).await);
+    let one = Instance::join(&redis).await;
+    let two = Instance::join(&redis).await;
+    let here = one.cluster.events();
+    let there = two.cluster.events();
+    let mut own = watch(&*here, "s", None).await;
+    let mut other = watch(&*there, "s", None).await;
     here.publish(event("s", "before")).await.unwrap();
     assert_eq!((next(&mut own).await, next(&mut other).await), ("before".into(), "before".into()));
     let held = lock(&*one.cluster.locks(), "s", SOON).await.unwrap();
@@ -335,10 +342,12 @@ async fn what_clients_ask_for_is_counted_and_remembered_by_all_instances() {
         return;
     }
     let mut redis = Redis::start().await;
-    let (one, two) = (Instance::join(&redis).await, Instance::join(&redis).await);
+    let one = Instance::join(&redis).await;
+    let two = Instance::join(&redis).await;
     let five = NonZeroU32::new(5).unwrap();
     let here = one.cluster.limit("a", five);
-    let (there, apart) = (two.cluster.limit("a", five), two.cluster.limit("b", five));
+    let there = two.cluster.limit("a", five);
+    let apart = two.cluster.limit("b", five);
     for n in 0..5 {
         let limit = if n % 2 == 0 { &here } else { &there };
         assert_eq!(limit.take("somebody").await, Ok(()));
@@ -349,7 +358,8 @@ async fn what_clients_ask_for_is_counted_and_remembered_by_all_instances() {
         assert_eq!(limit.take(&format!("{wait:?}")).await, Ok(()), "others have their own");
     }
     assert_eq!(apart.take("somebody").await, Ok(()));
-    let (found, missed) = (one.cluster.cache("x").unwrap(), two.cluster.cache("y").unwrap());
+    let found = one.cluster.cache("x").unwrap();
+    let missed = two.cluster.cache("y").unwrap();
     let minute = Duration::from_secs(60);
     found.put(&[1, 2], "words", minute).await;
     assert_eq!(two.cluster.cache("x").unwrap().get(&[1, 2]).await.as_deref(), Some("words"));

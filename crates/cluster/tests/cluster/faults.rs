@@ -156,7 +156,8 @@ async fn redis() {
         return;
     }
     let redis = Redis::start().await;
-    let (memory, seen) = (peak_memory_bytes(), observed());
+    let memory = peak_memory_bytes();
+    let seen = observed();
     let all = rows::all(Wire::Bytes, MIDST);
     let met = join_all(all.into_iter().map(|row| meets(&redis, row))).await;
     let lost = met.iter().filter(|met| matches!(met, Ok(true))).count();

@@ -27,7 +27,8 @@ async fn a_name_is_asked_for() {
     let Some(port) = variable(PORT) else { return };
     let silent = tokio::net::UdpSocket::bind((SILENT, 53)).await.unwrap();
     let url = Secret::new(format!("redis://{NAME}:{port}"));
-    let (config, process) = (RedisConfig { url, ..Default::default() }, CancellationToken::new());
+    let config = RedisConfig { url, ..Default::default() };
+    let process = CancellationToken::new();
     let cluster = Cluster::start(&config, &process).unwrap();
     let (bytes, _) = silent.recv_from(&mut [0; 512]).await.unwrap();
     assert!(bytes > NAME.len(), "the name service was asked");
@@ -57,7 +58,8 @@ async fn redis_while_no_name_service_answers() {
         return;
     }
     let redis = Redis::start().await;
-    let (prepare, port) = (own_mounts::only_name_service(SILENT), redis.port.to_string());
+    let prepare = own_mounts::only_name_service(SILENT);
+    let port = redis.port.to_string();
     own_mounts::run(&prepare, "name_resolution::a_name_is_asked_for", &[(PORT, &port)]).await;
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use metrics::{Label, Unit, counter, describe_counter, describe_histogram, histogram};
 use uuid::Uuid;
 
-use super::exemplars;
+use super::{actor_metrics, exemplars};
 use crate::turn_trace::{ClientKind, Outcome, TracedTurn};
 
 /// Names of the histograms of turns, in seconds.
@@ -26,6 +26,7 @@ const LONGEST_VERSION: usize = 32;
 pub fn record_turn(turn: &TracedTurn) {
     let kind = Label::from_static_parts("kind", turn.kind.name());
     if let Some(outcome) = turn.outcome {
+        actor_metrics().turns.count(outcome);
         record_outcome(turn, kind.clone(), outcome);
     }
     for span in &turn.spans {

@@ -211,7 +211,8 @@ impl Writer {
     fn emphasis(&mut self, mark: char, rest: &str, end: bool, out: &mut impl TextSink) -> Step {
         let Found::Yes((len, after)) = marks::run(rest, mark, end) else { return Step::Wait };
         let kind = kind(mark, len);
-        let (before, open) = (self.before, self.open[kind]);
+        let before = self.before;
+        let open = self.open[kind];
         let behind_digit = self.spacing.last().is_some_and(|c| c.is_ascii_digit());
         let run = Run { mark, len, before, after, rest: &rest[len..], open, behind_digit, end };
         let Found::Yes(does) = run.effect() else { return Step::Wait };

@@ -125,7 +125,8 @@ fn target(rest: &str, end: bool) -> Found<usize> {
         Gap,
         Title(char),
     }
-    let (mut place, mut depth) = (At::Address, 0usize);
+    let mut place = At::Address;
+    let mut depth = 0usize;
     for (count, (at, c)) in rest.char_indices().enumerate() {
         if c == '\n' || count > TARGET_MAX {
             return Found::No;

@@ -218,7 +218,8 @@ proptest! {
     #[test]
     fn chunks_change_nothing(text in answer(), cuts in prop::collection::vec(1usize..9, 1..40)) {
         let mut cleaner = Cleaner::default();
-        let (mut pieces, mut rest) = (String::new(), text.as_str());
+        let mut pieces = String::new();
+        let mut rest = text.as_str();
         for len in cuts.iter().cycle() {
             let at = rest.char_indices().nth(*len).map_or(rest.len(), |(at, _)| at);
             pieces.push_str(&cleaner.push(&rest[..at]));

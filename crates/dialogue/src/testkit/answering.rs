@@ -59,7 +59,8 @@ impl ToolSource for Answering {
 /// result leads the model astray.
 pub fn sources(called: &Called) -> Vec<Arc<dyn ToolSource>> {
     let source = |name, tools: &[(&'static str, bool)], is_trusted, says| {
-        let (tools, called) = (tools.to_vec(), Arc::clone(called));
+        let tools = tools.to_vec();
+        let called = Arc::clone(called);
         Arc::new(Answering { name, tools, is_trusted, says, called }) as Arc<dyn ToolSource>
     };
     vec![

@@ -134,7 +134,8 @@ impl ScriptedVoices {
 impl SpeakerEmbedder for ScriptedVoices {
     async fn embed(&self, speech: Vec<i16>) -> Option<Vec<f32>> {
         lock(&self.asked).push(speech.len());
-        let (voice, takes) = (*lock(&self.voice), *lock(&self.takes));
+        let voice = *lock(&self.voice);
+        let takes = *lock(&self.takes);
         tokio::time::sleep(takes).await;
         let voice = voice?;
         Some((0..VOICES).map(|n| if n == voice { 1.0 } else { 0.0 }).collect())
@@ -143,6 +144,7 @@ impl SpeakerEmbedder for ScriptedVoices {
 
 /// Creates the people of a server, whose store and embedder are returned with them.
 pub fn people(settings: SpeakerSettings) -> (People, Arc<MemoryPersons>, Arc<ScriptedVoices>) {
-    let (store, voices) = (Arc::<MemoryPersons>::default(), Arc::<ScriptedVoices>::default());
+    let store = Arc::<MemoryPersons>::default();
+    let voices = Arc::<ScriptedVoices>::default();
     (People::new(store.clone(), Some(voices.clone()), settings), store, voices)
 }

@@ -343,7 +343,8 @@ impl Llm for ScriptedLlm {
             }
             LlmAct::Call(words, calls) => {
                 let call = |(n, (name, arguments)): (usize, (&str, &str))| {
-                    let (id, name) = (format!("id-{n}"), name.to_owned());
+                    let id = format!("id-{n}");
+                    let name = name.to_owned();
                     Ok(LlmDelta::Call(ToolRequest { id, name, arguments: arguments.to_owned() }))
                 };
                 let calls = calls.into_iter().enumerate().map(call).collect::<Vec<_>>();

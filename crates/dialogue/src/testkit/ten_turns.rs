@@ -53,7 +53,8 @@ pub fn assert_undisturbed(
         assert_eq!(plain.answer, seen.answer, "after {event}: the answer of turn {n}");
         assert_eq!(plain.events, seen.events, "after {event}: what was told in turn {n}");
         assert_eq!(plain.rows, seen.rows, "after {event}: what is stored after turn {n}");
-        let (asked, expected) = (&seen.prompts, &plain.prompts);
+        let asked = &seen.prompts;
+        let expected = &plain.prompts;
         assert_eq!(
             asked.len(),
             expected.len(),

@@ -116,7 +116,8 @@ impl Toolbox {
                     begun.finishes[number] = kept.is_ok();
                     let work =
                         kept.unwrap_or_else(|cancelled_with_its_turn| cancelled_with_its_turn);
-                    let (describer, asked) = (self.describer.clone(), asked.to_owned());
+                    let describer = self.describer.clone();
+                    let asked = asked.to_owned();
                     begun.running.push(Box::pin(async move {
                         let outcome = match (work.await, describer) {
                             (Ok(output), Some(describer)) => {
@@ -151,7 +152,8 @@ impl Toolbox {
         let arguments = arguments(&request.arguments)?;
         let schema = schema.get_or_init(|| Schema::of_server_tool(&tool.parameters));
         schema.check(&tool.parameters, &arguments)?;
-        let (id, name) = (request.id.clone(), tool.name.clone());
+        let id = request.id.clone();
+        let name = tool.name.clone();
         Ok((slot, tool, ToolCall { id, name, arguments }))
     }
 }
@@ -166,7 +168,8 @@ struct Counted {
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        let (kind, name) = (self.source.kind(), self.source.metric_name());
+        let kind = self.source.kind();
+        let name = self.source.metric_name();
         tool_called(kind, name, self.end, self.began.elapsed(), self.traffic);
     }
 }
@@ -194,7 +197,8 @@ fn execute(slot: SourceSlot, call: ToolCall, until: Instant) -> BoxFuture<'stati
         let began = Instant::now();
         let name = call.name.clone();
         let traffic = CallTraffic { sent: call.size_bytes(), received: 0 };
-        let (source, end_now) = (Arc::clone(&slot.source), CallEnd::Cancelled);
+        let source = Arc::clone(&slot.source);
+        let end_now = CallEnd::Cancelled;
         let mut counted = Counted { source, began, traffic, end: end_now };
         let outcome = timeout_at(by, slot.source.call(call)).await;
         let outcome = outcome.unwrap_or_else(|_| Err(ToolError::Timeout(began.elapsed())));

@@ -123,7 +123,8 @@ impl ConsentSettings {
         if is_camera(&of.tool.name) {
             return self.camera.in_language(language).to_owned();
         }
-        let (tool, source) = (spoken_name(&of.tool.name), spoken_name(source));
+        let tool = spoken_name(&of.tool.name);
+        let source = spoken_name(source);
         self.tool.in_language(language).replace("{tool}", &tool).replace("{source}", &source)
     }
 
@@ -225,7 +226,8 @@ impl HeldCall {
 
     /// Returns the call with a place among those that wait, which says who was asked what.
     pub fn told(mut self, trace: &TurnTrace, question: &str) -> Self {
-        let (tool, source) = (self.tool.name.clone(), self.source.clone());
+        let tool = self.tool.name.clone();
+        let source = self.source.clone();
         let arguments = self.request.arguments.clone();
         self.waiting = trace.waits((tool, source, arguments, question.to_owned())).map(Arc::new);
         self

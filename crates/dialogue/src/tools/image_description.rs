@@ -57,7 +57,8 @@ async fn describe_picture(
     picture: Picture,
     until: Instant,
 ) -> String {
-    let (mime_type, bytes) = (picture.mime_type.clone(), picture.base64.len());
+    let mime_type = picture.mime_type.clone();
+    let bytes = picture.base64.len();
     if bytes > MAX_BASE64_BYTES {
         return not_described(&mime_type, bytes, "it is too large");
     }

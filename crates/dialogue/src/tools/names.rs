@@ -28,7 +28,8 @@ impl Names {
         }
         let with_source = || legal(&format!("{source}_{tool}"));
         let numbered = (2_u64..).map(|n| {
-            let (number, base) = (format!("_{n}"), with_source());
+            let number = format!("_{n}");
+            let base = with_source();
             format!("{}{number}", &base[..base.len().min(MAX_NAME - number.len())])
         });
         let candidates = [legal(tool), with_source()].into_iter().chain(numbered);
@@ -115,7 +116,8 @@ fn is_word(name: &str, before: Option<char>, after: &str) -> bool {
         _ => false,
     };
     let mut next = after.chars();
-    let (beside, beyond) = (next.next(), next.next());
+    let beside = next.next();
+    let beyond = next.next();
     let goes_on = matches!(beside, Some('.' | '-')) && beyond.is_some_and(char::is_alphanumeric);
     !joins(name.chars().next(), before)
         && !matches!(before, Some('.' | '-'))

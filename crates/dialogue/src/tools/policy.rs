@@ -178,7 +178,8 @@ mod tests {
     }
 
     fn tool(name: &str, destructive: bool) -> Tool {
-        let (name, description) = (name.to_owned(), String::new());
+        let name = name.to_owned();
+        let description = String::new();
         Tool { name, description, parameters: Value::Null, finishes: false, destructive }
     }
 

@@ -116,7 +116,8 @@ impl Toolbox {
         others: SourceProvider,
         settings: ToolSettings,
     ) -> Self {
-        let (known, finishing) = (Mutex::default(), FinishingCalls::default());
+        let known = Mutex::default();
+        let finishing = FinishingCalls::default();
         Self {
             settings,
             own,
@@ -171,7 +172,8 @@ impl Toolbox {
 
     /// Returns the tools of a source, without those that are never offered.
     fn permitted(&self, source: &dyn ToolSource) -> Arc<[Tool]> {
-        let (tools, policies) = (source.tools(), self.settings.policies.get());
+        let tools = source.tools();
+        let policies = self.settings.policies.get();
         if !policies.forbid_some() {
             return tools;
         }
@@ -250,7 +252,8 @@ impl Toolbox {
             for (tool, name) in list.iter().zip(&given) {
                 let description = rename(&tool.description, &renamed);
                 let parameters = tool.parameters.clone();
-                let (source, schema) = (source.to_owned(), OnceLock::new());
+                let source = source.to_owned();
+                let schema = OnceLock::new();
                 let entry = Offered { source, tool: tool.clone(), schema };
                 if offer.by_name.insert(name.clone(), entry).is_none() {
                     tools.push(OfferedTool { name: name.clone(), description, parameters });
@@ -317,7 +320,8 @@ mod tests {
 
     #[test]
     fn what_all_devices_have_is_offered_first_under_the_names_that_are_left() {
-        let (device, notes) = (source("device", &["a", "b"]), source("notes", &["b", "c"]));
+        let device = source("device", &["a", "b"]);
+        let notes = source("notes", &["b", "c"]);
         let others: SourceProvider = Arc::new(move || vec![notes.clone()]);
         let toolbox = Toolbox::new(vec![device], others, ToolSettings::default());
         assert_eq!(names(&toolbox), ["notes_b", "c", "a", "b"]);
@@ -344,8 +348,8 @@ mod tests {
 
     #[test]
     fn tools_of_all_sources_are_offered_under_legal_names() {
-        let (device, notes) =
-            (source("device", &["self.a", "self.b"]), source("notes", &["self.b"]));
+        let device = source("device", &["self.a", "self.b"]);
+        let notes = source("notes", &["self.b"]);
         let toolbox = fixed(vec![device.clone(), notes], ToolSettings::default());
         assert_eq!(names(&toolbox), ["self_a", "self_b", "notes_self_b"]);
         let offer = toolbox.offer();
@@ -366,10 +370,8 @@ mod tests {
 
     #[test]
     fn a_name_that_was_not_offered_stands_for_the_one_tool_that_is_meant() {
-        let (device, other) = (
-            source("device", &["self.audio.set_volume", "天气", "Get", "get"]),
-            source("notes", &["self_audio_set volume", "天气"]),
-        );
+        let device = source("device", &["self.audio.set_volume", "天气", "Get", "get"]);
+        let other = source("notes", &["self_audio_set volume", "天气"]);
         let offer = fixed(vec![device, other], ToolSettings::default()).offer();
         for (name, meant) in [
             ("self_audio_set_volume", Some("self_audio_set_volume")),

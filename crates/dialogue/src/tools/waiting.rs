@@ -66,7 +66,8 @@ impl WaitingCalls {
     pub fn add(&self, call: WaitingCall) -> Waiting {
         let mut entries = self.entries();
         entries.last += 1;
-        let (number, dropped) = (entries.last, Arc::<AtomicBool>::default());
+        let number = entries.last;
+        let dropped = Arc::<AtomicBool>::default();
         let entry = Entry { call, since: Instant::now(), dropped: Arc::clone(&dropped) };
         entries.calls.insert(number, entry);
         Waiting { number, dropped, all: self.clone() }

@@ -14,9 +14,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::{
-    Activity, ClientKind, EndedTurn, Entry, Facts, TracedSound, TracedTurn, TurnTrace, Writer,
-};
+use super::{Activity, ClientKind, Entry, Facts, TracedSound, TracedTurn, TurnTrace, Writer};
 use crate::metrics::stages::record_turn;
 use crate::role::AssignedRole;
 use crate::tools::waiting::WaitingCalls;
@@ -51,7 +49,7 @@ struct Shared {
     /// Receiver of turns that have ended, for traces.
     export: OnceLock<mpsc::Sender<TracedTurn>>,
     /// Receiver of turns that have ended and are to be kept, and how much of them is.
-    history: OnceLock<mpsc::Sender<EndedTurn>>,
+    history: OnceLock<mpsc::Sender<(TracedTurn, TracedSound)>>,
     keep: AtomicU8,
     /// Meter of what turns use.
     meter: OnceLock<UsageMeter>,
@@ -100,7 +98,7 @@ impl TurnJournal {
 
     /// Sends each turn that ends with words to this receiver, if it is to be kept. What it has no place for is lost and
     /// counted. Only the first receiver counts.
-    pub fn keep_history(&self, receiver: mpsc::Sender<EndedTurn>) {
+    pub fn keep_history(&self, receiver: mpsc::Sender<(TracedTurn, TracedSound)>) {
         if self.0.history.set(receiver).is_err() {
             tracing::error!("turns are kept already");
         }
@@ -213,15 +211,22 @@ impl TurnJournal {
         turn
     }
 
-    pub(super) fn ended(&self, ended: EndedTurn, keep: Keep, role: Option<&AssignedRole>) {
-        let turn = ended.turn.clone();
+    /// Carries out what follows from the end of a turn: metrics, usage, history, export. The one place where a turn ends.
+    pub(super) fn ended(
+        &self,
+        turn: TracedTurn,
+        sound: TracedSound,
+        keep: Keep,
+        role: Option<&AssignedRole>,
+    ) {
         record_turn(&turn);
         if let Some(meter) = self.meter() {
             meter.count_turn(&turn, role);
         }
         let has_words = turn.heard.is_some() || turn.said.is_some();
         if keep != Keep::Off && has_words {
-            let lost = self.0.history.get().is_some_and(|h| h.try_send(ended).is_err());
+            let lost =
+                self.0.history.get().is_some_and(|h| h.try_send((turn.clone(), sound)).is_err());
             if lost {
                 counter!("hearken_history_lost_total").increment(1);
             }

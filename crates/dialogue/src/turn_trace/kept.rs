@@ -8,7 +8,7 @@ use hearken_audio::voice_detector::SAMPLE_RATE_HZ;
 use hearken_ports::role::Keep;
 use tokio::time::Instant;
 
-use super::{Entry, TracedTurn, TurnTrace, Writer};
+use super::{Entry, TurnTrace, Writer};
 
 /// Longest text of a person or of an answer that is kept, in characters.
 const MOST_CHARS: usize = 4_000;
@@ -16,15 +16,6 @@ const MOST_CHARS: usize = 4_000;
 const MOST_SAMPLES: usize = 60 * SAMPLE_RATE_HZ as usize;
 /// Most packets of an answer that are kept of a turn: three minutes of 60 ms.
 const MOST_PACKETS: usize = 3_000;
-
-/// A turn that has ended, and its sound where that is kept.
-#[derive(Debug)]
-pub struct EndedTurn {
-    /// The turn.
-    pub turn: TracedTurn,
-    /// Its sound.
-    pub sound: TracedSound,
-}
 
 /// Sound of a turn. Times are milliseconds since it began; what was said before has negative ones.
 #[derive(Debug, Default)]

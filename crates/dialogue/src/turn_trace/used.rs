@@ -60,7 +60,8 @@ impl TurnTrace {
         let Some(writer) = &self.writer else { return Ok(()) };
         let Some(meter) = writer.journal.meter() else { return Ok(()) };
         let facts = writer.entry.facts();
-        let (device, role) = (facts.turn.device().to_owned(), facts.role.clone());
+        let device = facts.turn.device().to_owned();
+        let role = facts.role.clone();
         drop(facts);
         let Some(reached) = meter.reached(&device, role.as_deref()) else { return Ok(()) };
         writer.entry.facts().turn.used.refused = 1;
@@ -74,7 +75,8 @@ impl TurnTrace {
     ) -> Option<Waiting> {
         let writer = self.writer.as_ref()?;
         let facts = writer.entry.facts();
-        let (kind, client) = (facts.turn.kind.name(), facts.turn.client.clone());
+        let kind = facts.turn.kind.name();
+        let client = facts.turn.client.clone();
         drop(facts);
         let call = WaitingCall { kind, client, tool, source, arguments, question };
         Some(writer.journal.waiting().add(call))

@@ -22,7 +22,8 @@ pub struct ModelUsage {
 
 /// Returns about how many tokens a text has: one for each Chinese character, or four letters.
 fn tokens(text: &str) -> u64 {
-    let (mut narrow, mut wide) = (0_u64, 0_u64);
+    let mut narrow = 0_u64;
+    let mut wide = 0_u64;
     for character in text.chars() {
         if character.is_ascii() {
             narrow += 1;
@@ -47,7 +48,8 @@ impl ModelUsage {
         });
         let prompt_tokens = texts.chain(tools).fold(0, u64::saturating_add);
         let estimated = Usage { prompt_tokens, ..Usage::default() };
-        let (count, price) = (Box::new(count), llm.price_per_million());
+        let count = Box::new(count);
+        let price = llm.price_per_million();
         Self { count, estimated, price, told: None, failed: false }
     }
 

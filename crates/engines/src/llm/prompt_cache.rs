@@ -153,7 +153,8 @@ impl PromptCache {
         save(draft)?;
         let (bytes, sha256) = measured(draft)?;
         fs::rename(draft, self.file(name, STATE))?;
-        let (model, tokens) = (self.model.clone(), tokens.to_vec());
+        let model = self.model.clone();
+        let tokens = tokens.to_vec();
         let description = Description { model, tokens, bytes, sha256 };
         private_files::create_new(draft)?.write_all(&serde_json::to_vec(&description)?)?;
         fs::rename(draft, self.file(name, DESCRIPTION))?;

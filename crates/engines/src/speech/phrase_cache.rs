@@ -41,7 +41,8 @@ impl PhraseCache {
         inner.clock += 1;
         let now = inner.clock;
         let (age, pcm) = inner.phrases.get_mut(key)?;
-        let (before, pcm) = (std::mem::replace(age, now), Arc::clone(pcm));
+        let before = std::mem::replace(age, now);
+        let pcm = Arc::clone(pcm);
         if let Some(key) = inner.by_age.remove(&before) {
             inner.by_age.insert(now, key);
         }

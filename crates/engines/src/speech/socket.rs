@@ -69,7 +69,8 @@ pub async fn accept<F, C>(
             }
         };
         let permit = Arc::clone(&room).try_acquire_owned().ok();
-        let (connection, stop) = (connection.clone(), stop.clone());
+        let connection = connection.clone();
+        let stop = stop.clone();
         open.spawn(async move {
             let shaking = timeout(HANDSHAKE_DEADLINE, shake(stream, paths, permit.is_some()));
             if let Some(Ok(Some(socket))) = stop.run_until_cancelled(shaking).await {

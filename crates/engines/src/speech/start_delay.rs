@@ -29,12 +29,15 @@ pub fn wait_before_release(buffered: Duration, remaining: &[Piece]) -> Duration 
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     /// Simulates playback from `start`. Returns the longest gap between pieces, in seconds.
     fn worst_hole(start: f64, buffered: f64, pieces: &[(f64, f64)]) -> f64 {
-        let (mut ready, mut needed, mut worst) = (0.0, start + buffered, 0.0_f64);
+        let mut ready = 0.0;
+        let mut needed = start + buffered;
+        let mut worst = 0.0_f64;
         for (audio, work) in pieces {
             ready += work;
             worst = worst.max(ready - needed);

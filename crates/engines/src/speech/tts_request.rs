@@ -155,7 +155,8 @@ impl Speaking<'_> {
         if let Some(pcm) = self.service.phrases.get(&key) {
             return Ok(pcm);
         }
-        let (text, speed) = (unit.text.clone(), self.request.speed);
+        let text = unit.text.clone();
+        let speed = self.request.speed;
         let paces = Arc::clone(&self.service.paces);
         let turn = (weight / TURN_WEIGHT) as u64;
         let job = move |stop: &CancellationToken| speak(voice.as_ref(), &text, speed, stop, &paces);

@@ -166,7 +166,8 @@ impl Session {
             speed: params.speed.unwrap_or(1.0) as f32,
             stop,
         };
-        let (service, out) = (Arc::clone(&self.service), self.out.clone());
+        let service = Arc::clone(&self.service);
+        let out = self.out.clone();
         self.running.spawn(async move {
             let id = request.id.clone();
             tts_request::run(&service, request, &out).await;

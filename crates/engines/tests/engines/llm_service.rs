@@ -173,7 +173,10 @@ async fn an_openai_client_reads_a_streamed_answer() {
     let running = Running::start(4);
     let body = ask_with("say 你好, 朋友😀", json!({ "stream_options": { "include_usage": true } }));
     let mut stream = running.openai().chat().create_stream(streamed(body)).await.unwrap();
-    let (mut text, mut reasons, mut usage, mut chunks) = (String::new(), Vec::new(), None, 0);
+    let mut text = String::new();
+    let mut reasons = Vec::new();
+    let mut usage = None;
+    let mut chunks = 0;
     while let Some(chunk) = stream.next().await {
         let chunk = chunk.unwrap();
         chunks += 1;
@@ -257,7 +260,8 @@ async fn calls_of_tools_come_out_as_calls() {
     );
 
     let mut stream = running.openai().chat().create_stream(streamed(body)).await.unwrap();
-    let (mut calls, mut reasons) = (Vec::new(), Vec::new());
+    let mut calls = Vec::new();
+    let mut reasons = Vec::new();
     while let Some(chunk) = stream.next().await {
         for choice in chunk.unwrap().choices {
             assert_eq!(choice.delta.content.unwrap_or_default(), "");

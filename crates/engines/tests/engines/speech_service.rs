@@ -126,7 +126,8 @@ async fn streaming_finds_utterances_and_numbers_them() {
     for piece in audio.chunks(1_001) {
         client.0.send(Message::Binary(Bytes::copy_from_slice(piece))).await.unwrap();
     }
-    let (mut order, mut texts) = (Vec::new(), Vec::new());
+    let mut order = Vec::new();
+    let mut texts = Vec::new();
     while texts.len() < 2 {
         match client.heard().await {
             AsrEvent::Vad { event, samples, .. } => {

@@ -147,7 +147,8 @@ impl Subscriber for Logged {
 
 #[tokio::test]
 async fn each_restart_is_logged_with_its_cause_and_the_wait_before_it() {
-    let (logged, health) = (Logged::default(), HealthStub::start(false).await);
+    let logged = Logged::default();
+    let health = HealthStub::start(false).await;
     let _here = tracing::subscriber::set_default(logged.clone());
     let supervisor = start(engine("exit 7", &[], &health));
     until(&supervisor, "two restarts", |r| r.restarts == 2).await;
@@ -218,7 +219,8 @@ async fn an_engine_that_hangs_is_killed_and_started_again() {
 #[tokio::test]
 async fn an_engine_inherits_no_keys_and_no_sockets() {
     let folder = tempfile::tempdir().unwrap();
-    let (seen, done) = (folder.path().join("seen"), folder.path().join("done"));
+    let seen = folder.path().join("seen");
+    let done = folder.path().join("done");
     let health = HealthStub::start(true).await;
     // Descriptors beyond the three standard streams, but for the one that lists them.
     let script = "{ env; for f in /proc/$$/fd/*; do echo \"fd ${f##*/} $(readlink \"$f\")\"; done; } \

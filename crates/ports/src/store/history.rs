@@ -54,6 +54,8 @@ pub struct TurnSound {
 /// A turn that has ended, as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HistoryTurn {
+    /// Place among all turns; later ones have higher numbers. Assigned by the store, and ignored when a turn is stored.
+    pub number: i64,
     /// Id of the turn.
     pub turn_id: String,
     /// Kind of its client.
@@ -70,16 +72,7 @@ pub struct HistoryTurn {
     pub said: String,
     /// Times of its stages, as JSON.
     pub timing: String,
-}
-
-/// A turn that was read, and what is known of it besides.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredTurn {
-    /// Place among all turns; later ones have higher numbers.
-    pub number: i64,
-    /// The turn.
-    pub turn: HistoryTurn,
-    /// Its sounds.
+    /// Its sounds. Ignored when a turn is stored: those that are stored with it count.
     pub sounds: Vec<SoundPlace>,
 }
 
@@ -146,11 +139,14 @@ pub trait HistoryStore: Send + Sync {
     async fn add_turn(&self, turn: &HistoryTurn, sounds: &[TurnSound]) -> Result<(), StoreError>;
 
     /// Returns the last turns that fit, newest first.
-    async fn turns(&self, filter: &HistoryFilter, most: u32)
-    -> Result<Vec<StoredTurn>, StoreError>;
+    async fn turns(
+        &self,
+        filter: &HistoryFilter,
+        most: u32,
+    ) -> Result<Vec<HistoryTurn>, StoreError>;
 
     /// Returns a turn.
-    async fn turn(&self, turn_id: &str) -> Result<Option<StoredTurn>, StoreError>;
+    async fn turn(&self, turn_id: &str) -> Result<Option<HistoryTurn>, StoreError>;
 
     /// Returns the packets of a sound of a turn.
     async fn sound(&self, turn_id: &str, side: Side) -> Result<Option<Bytes>, StoreError>;

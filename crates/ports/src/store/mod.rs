@@ -17,7 +17,7 @@ pub use devices::{
 pub use error::{StoreError, StoreErrorKind};
 pub use history::{
     HistoryClient, HistoryFilter, HistoryPart, HistoryStore, HistorySummary, HistoryTurn,
-    MOST_DELETED, Side, SoundPlace, StoredTurn, TurnSound,
+    MOST_DELETED, Side, SoundPlace, TurnSound,
 };
 pub use museum::{MuseumSession, MuseumStore};
 pub use roles::{MAX_ROLE_VERSIONS, MAX_ROLES, Role, RoleOutcome, RoleStore};

@@ -53,7 +53,8 @@ impl BalancedAsr {
 impl Asr for BalancedAsr {
     /// Never fails if there are several services: one may be available at the end of the utterance.
     async fn open(&self, spec: UtteranceSpec) -> Result<Box<dyn AsrStream>, ProviderError> {
-        let (search, limits) = (Search::new(&self.backends), self.limits);
+        let search = Search::new(&self.backends);
+        let limits = self.limits;
         let kept = self.backends.several().then(Vec::new);
         let mut utterance = Utterance { search, spec, limits, kept, live: None };
         let begun = Instant::now();

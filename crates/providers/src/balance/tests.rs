@@ -154,7 +154,8 @@ async fn the_least_loaded_gets_the_next_and_equal_ones_take_turns() {
 #[tokio::test(start_paused = true)]
 async fn at_rest_all_take_turns() {
     let stages = stages::<3>();
-    let (tts, asr) = (tts(&stages), asr(&stages));
+    let tts = tts(&stages);
+    let asr = asr(&stages);
     for _ in 0..2 {
         for _ in 0..3 {
             say(&tts).await.unwrap();
@@ -264,7 +265,8 @@ async fn where_all_hang_the_whole_takes_no_longer_than_one_alone() {
             stage.says(TtsAct::Fail(Unavailable, AGES));
         }
     }
-    let (asr, tts) = (asr(&stages), tts(&stages));
+    let asr = asr(&stages);
+    let tts = tts(&stages);
     for _ in 0..2 {
         let start = Instant::now();
         assert_eq!(hear(&asr).await, Err(Timeout));
@@ -278,7 +280,8 @@ async fn where_all_hang_the_whole_takes_no_longer_than_one_alone() {
 #[tokio::test(start_paused = true)]
 async fn where_all_are_passed_over_they_are_asked_all_the_same() {
     let stages = stages::<2>();
-    let (asr, tts) = (asr(&stages), tts(&stages));
+    let asr = asr(&stages);
+    let tts = tts(&stages);
     for stage in &stages {
         stage.shut(true);
         stage.hears(AsrAct::Refuse);
@@ -364,7 +367,8 @@ async fn an_utterance_longer_than_its_bound_is_not_kept() {
 #[tokio::test(start_paused = true)]
 async fn one_alone_fails_as_it_does_and_is_not_probed() {
     let stages = stages::<1>();
-    let (asr, tts) = (asr(&stages), tts(&stages));
+    let asr = asr(&stages);
+    let tts = tts(&stages);
     stages[0].hears(AsrAct::Refuse);
     assert_eq!(asr.open(UtteranceSpec::default()).await.err().unwrap().kind, Unavailable);
     stages[0].hears(AsrAct::Reset);

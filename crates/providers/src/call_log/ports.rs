@@ -88,7 +88,8 @@ impl AsrStream for LoggedStream {
 
 impl Llm for Logged<dyn Llm> {
     fn reply(&self, prompt: Prompt) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
-        let (log, sent) = (self.log.clone(), sent(&self.log, &prompt));
+        let log = self.log.clone();
+        let sent = sent(&self.log, &prompt);
         let reply = self.inner.reply(prompt);
         // The call begins when the reply is polled.
         let begun = once(async move {

@@ -33,7 +33,8 @@ impl ByName {
         options: &ChainOptions,
     ) -> Result<Self, SettingError> {
         let configured = chain(settings, options)?;
-        let (settings, options) = (settings.clone(), options.clone());
+        let settings = settings.clone();
+        let options = options.clone();
         Ok(Self { configured, settings, options, others: Mutex::default() })
     }
 

@@ -81,7 +81,8 @@ enum Stage {
 
 impl Llm for LimitedLlm {
     fn reply(&self, prompt: Prompt) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
-        let (face, patience) = (self.face, self.patience);
+        let face = self.face;
+        let patience = self.patience;
         let waiting = Stage::Waiting(Arc::clone(&self.limit), self.inner.reply(prompt));
         try_unfold(waiting, move |stage| async move {
             let (permits, mut reply) = match stage {

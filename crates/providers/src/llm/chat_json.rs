@@ -315,7 +315,8 @@ pub(crate) fn words(content: &Value) -> String {
 /// Reads the token usage. Missing counts are zero.
 fn usage(told: &Value) -> Option<Usage> {
     let count = |key: &str| whole(&told[key]).unwrap_or_default();
-    let (prompt_tokens, completion_tokens) = (count("prompt_tokens"), count("completion_tokens"));
+    let prompt_tokens = count("prompt_tokens");
+    let completion_tokens = count("completion_tokens");
     told.is_object().then_some(Usage { prompt_tokens, completion_tokens, ..Usage::default() })
 }
 

@@ -77,7 +77,9 @@ pub(super) struct PricedLlm {
 
 impl Llm for PricedLlm {
     fn reply(&self, prompt: Prompt) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
-        let (prices, face, costs) = (self.prices, self.face, self.costs.clone());
+        let prices = self.prices;
+        let face = self.face;
+        let costs = self.costs.clone();
         let counted = move |mut delta: Result<LlmDelta, ProviderError>| {
             let Ok(LlmDelta::Finished { usage: Some(usage), .. }) = &mut delta else {
                 return delta;
@@ -118,7 +120,9 @@ pub(super) struct CountingLlm {
 
 impl Llm for CountingLlm {
     fn reply(&self, prompt: Prompt) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
-        let (face, costs, reply) = (self.face, self.costs.clone(), self.inner.reply(prompt));
+        let face = self.face;
+        let costs = self.costs.clone();
+        let reply = self.inner.reply(prompt);
         // The request starts when the reply is polled.
         let asked = {
             let costs = costs.clone();

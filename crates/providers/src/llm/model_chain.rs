@@ -116,7 +116,8 @@ pub(super) fn chain(
         _ => Arc::new(Fallback::new(models, ms(settings.timeout_ms))),
     };
     let inner: Arc<dyn Llm> = Arc::new(DeadlineLlm { inner, total: ms(settings.timeout_ms) });
-    let (face, costs) = (options.face, options.costs.clone());
+    let face = options.face;
+    let costs = options.costs.clone();
     Ok(Arc::new(CountingLlm { inner, face, costs }))
 }
 
@@ -148,7 +149,8 @@ fn one(
         input: settings.price_per_million_input,
         output: settings.price_per_million_output,
     };
-    let (face, costs) = (options.face, options.costs.clone());
+    let face = options.face;
+    let costs = options.costs.clone();
     let limit = options.call_limits.of(url.as_str(), &settings.model, settings.max_calls);
     let patience = ms(settings.first_token_timeout_ms);
     let inner = Arc::new(LimitedLlm { inner, limit, face, patience });
@@ -250,10 +252,12 @@ mod tests {
     }
 
     async fn ask(settings: &LlmSettings, asker: &ChainOptions) -> Outcome {
-        let (start, llm) = (Instant::now(), llm_for(settings, asker).unwrap());
+        let start = Instant::now();
+        let llm = llm_for(settings, asker).unwrap();
         let told: Vec<Result<LlmDelta, ProviderError>> =
             llm.reply(Prompt::default()).collect().await;
-        let (mut text, mut failed) = (String::new(), None);
+        let mut text = String::new();
+        let mut failed = None;
         for delta in told {
             match delta {
                 Ok(LlmDelta::Text(words)) => text += &words,
@@ -316,7 +320,8 @@ mod tests {
 
     #[tokio::test]
     async fn one_deadline_bounds_the_answer_of_a_later_try() {
-        let (wait, total) = (Duration::from_millis(1_500), Duration::from_secs(3));
+        let wait = Duration::from_millis(1_500);
+        let total = Duration::from_secs(3);
         let stuck = endless(EVENTS, WORDS);
         let server = ScriptedServer::start([refusal(500, "1.5"), stuck]).await;
         let told = ask(&settings(&server, total), &askers()[0]).await;

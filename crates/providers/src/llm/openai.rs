@@ -69,7 +69,8 @@ impl Llm for OpenAiLlm {
     }
 
     fn prefetch(&self, opening: Prompt) -> BoxFuture<'static, ()> {
-        let (base, settings) = (Arc::clone(&self.base), Arc::clone(&self.settings));
+        let base = Arc::clone(&self.base);
+        let settings = Arc::clone(&self.settings);
         Box::pin(async move {
             if settings.read_ahead
                 && let Err(error) = prefetch(&base, &settings, &opening).await

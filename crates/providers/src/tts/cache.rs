@@ -71,7 +71,9 @@ impl CachedTts {
     async fn synthesise(&self, text: Arc<str>) -> Result<Option<Vec<Pcm>>, ProviderError> {
         let room = MAX_PINNED_BYTES.saturating_sub(lock(&self.memory).pinned_bytes);
         let mut spoken = self.inner.speak(Line::new(text));
-        let (mut pieces, mut bytes, mut ms) = (Vec::new(), 0, 0);
+        let mut pieces = Vec::new();
+        let mut bytes = 0;
+        let mut ms = 0;
         while let Some(pcm) = spoken.try_next().await? {
             bytes += size_of_val(&*pcm.samples) + size_of::<Pcm>();
             ms += pcm.samples.len() as u64 * 1_000 / u64::from(pcm.sample_rate_hz.max(1));

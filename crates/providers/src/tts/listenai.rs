@@ -228,7 +228,8 @@ impl Answer {
         if frame.kind == FrameKind::Meta {
             return Ok(ServiceMessage::Nothing);
         }
-        let (had, want) = (frame.meta.sequence, self.frames);
+        let had = frame.meta.sequence;
+        let want = self.frames;
         if had != want {
             return Err(violated(format!("frame {had} came where {want} was due")));
         }

@@ -167,7 +167,8 @@ fn wav(head: &[u8]) -> Result<Header, Unplayable> {
     let u16_at = |at: usize| head.get(at..at + 2).map(|b| u16::from_le_bytes([b[0], b[1]]));
     let u32_at =
         |at: usize| head.get(at..at + 4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]));
-    let (mut at, mut shape) = (RIFF, None);
+    let mut at = RIFF;
+    let mut shape = None;
     while let (Some(name), Some(size)) = (head.get(at..at + 4), u32_at(at + 4)) {
         let body = at + 8;
         let length = usize::try_from(size).unwrap_or(usize::MAX);
@@ -237,7 +238,9 @@ pub(super) mod tests {
 
     /// Returns the samples and their rate, for bytes cut into pieces of this size.
     fn played(bytes: &[u8], size: usize) -> Result<(Vec<i16>, u32), Unplayable> {
-        let (mut sound, mut all, mut rate) = (Sound::default(), Vec::new(), 0);
+        let mut sound = Sound::default();
+        let mut all = Vec::new();
+        let mut rate = 0;
         let mut add = |pcm: Option<Pcm>| {
             if let Some(pcm) = pcm {
                 all.extend_from_slice(&pcm.samples);

@@ -335,8 +335,8 @@ async fn a_base_that_does_not_know_the_question_is_found_out_once() {
 async fn a_newer_model_is_asked_as_it_wants_to_be() {
     let stub = OpenAiChat::start(Behaviour::Newer, REPLY).await;
     let ledger = hearken_providers::CostTracker::default();
-    let (asker, findings) =
-        (hearken_providers::ChainOptions::spoken("device", &ledger), Default::default());
+    let asker = hearken_providers::ChainOptions::spoken("device", &ledger);
+    let findings = Default::default();
     let settings = settings(stub.url());
     for requests in [3, 4] {
         // What one face found out, the others know.

@@ -148,7 +148,8 @@ async fn each_failure_has_its_kind_and_one_attempt() {
     ];
     for failure in failures().into_iter().chain(own) {
         stub.set(failure.0);
-        let (began, before) = (Instant::now(), stub.seen().connections);
+        let began = Instant::now();
+        let before = stub.seen().connections;
         check_failure(began, hear(&settings(stub.url())).await, failure);
         assert_eq!(stub.seen().connections, before + 1, "{failure:?}");
     }

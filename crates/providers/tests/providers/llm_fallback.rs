@@ -102,7 +102,8 @@ async fn applications_are_answered_after_a_second() {
         hearken_providers::llm_for(&settings, &ChainOptions::patient("chat", &ledger)).unwrap();
     for status in [502, 500] {
         stub.set(Behaviour::HttpStatus(status, None));
-        let (began, before) = (Instant::now(), stub.seen().requests);
+        let began = Instant::now();
+        let before = stub.seen().requests;
         let (told, ()) = tokio::join!(ask(&*llm), async {
             stub.until(|seen| seen.requests == before + 1).await;
             stub.set(Behaviour::Normal);

@@ -136,7 +136,8 @@ async fn relay(
     cut: tokio::sync::watch::Receiver<Cut>,
     first: bool,
 ) {
-    let (mut up, mut down) = ([0; 4_096], [0; 4_096]);
+    let mut up = [0; 4_096];
+    let mut down = [0; 4_096];
     loop {
         let (length, to_far) = tokio::select! {
             Ok(length) = near.read(&mut up) => (length, true),

@@ -45,7 +45,8 @@ fn session() -> SessionId {
 async fn a_game_is_played_and_taken_back() {
     let worlds = Worlds::start(7);
     // A base may have a path's end.
-    let (client, session) = (client_with(&format!("{}/", worlds.url), 10_000), session());
+    let client = client_with(&format!("{}/", worlds.url), 10_000);
+    let session = session();
     let tools = client.tools().await.unwrap();
     assert!(tools.iter().any(|tool| tool.name == "resolve_attack"));
     assert!(tools.iter().all(|tool| tool.parameters["type"] == "object"));
@@ -88,7 +89,8 @@ async fn a_game_is_played_and_taken_back() {
 #[tokio::test]
 async fn calls_at_once_all_happen_and_those_of_an_old_version_do_not() {
     let worlds = Worlds::start(7);
-    let (client, session) = (client_with(&worlds.url, 10_000), session());
+    let client = client_with(&worlds.url, 10_000);
+    let session = session();
     client.create(&session, "w").await.unwrap();
     let opened = |n: usize, version| {
         client.call(&session, "open_door", object(json!({ "door_id": format!("d{n}") })), version)
@@ -177,7 +179,8 @@ async fn requests_look_as_the_document_says() {
     let stub = Stub::start([says(200, json!({ "result": 1 }))]).await;
     let config =
         StateConfig { url: stub.url.clone(), token: Secret::new("hush"), ..StateConfig::default() };
-    let (client, session) = (state::state_server(&config).unwrap().unwrap(), SessionId::new("a b"));
+    let client = state::state_server(&config).unwrap().unwrap();
+    let session = SessionId::new("a b");
     let told = client.call(&session, "f", object(json!({ "x": 1 })), Some(5)).await.unwrap();
     assert_eq!((told.result, told.version, told.events.len()), (json!(1), None, 0));
     client.call(&session, "f", Map::new(), None).await.unwrap();
@@ -316,7 +319,8 @@ async fn all_attempts_together_have_one_deadline() {
     let stub = Stub::start([Silent, Silent, Silent, Silent, Silent, Silent, good()]).await;
     let client = client_with(&stub.url, 300);
     assert!(client.timeout() < Duration::from_millis(400), "{:?}", client.timeout());
-    let (me, began) = (session(), Instant::now());
+    let me = session();
+    let began = Instant::now();
     assert_eq!(client.tools().await, Err(late.clone()));
     assert_eq!(client.state(&me).await, Err(late.clone()));
     assert_eq!(client.create(&me, "w").await, Err(late.clone()));
@@ -368,7 +372,8 @@ async fn requests_beyond_the_places_wait_for_one() {
     let config =
         StateConfig { url: stub.url.clone(), max_connections: 1, ..StateConfig::default() };
     let client = state::http(&config, HASTY).unwrap();
-    let (me, other) = (session(), session());
+    let me = session();
+    let other = session();
     let first = tokio::spawn(client.call(&me, "f", Map::new(), None));
     while stub.seen().is_empty() {
         tokio::task::yield_now().await;

@@ -91,7 +91,8 @@ impl Data {
             ("EVALSHA", [hash, keys, rest @ ..]) => match self.scripts.get(*hash) {
                 None => Reply::Error("NOSCRIPT No matching script."),
                 Some(script) => {
-                    let (script, keys) = (*script, keys.parse().unwrap_or_default());
+                    let script = *script;
+                    let keys = keys.parse().unwrap_or_default();
                     let (keys, arguments) = rest.split_at(keys);
                     self.run(script, keys, arguments, now)
                 }
@@ -130,7 +131,8 @@ impl Data {
 
     /// Runs a script of locks: see `crates/cluster/src/locks.rs`.
     fn run(&mut self, script: Script, keys: &[&str], arguments: &[&str], now: Instant) -> Reply {
-        let (key, owner) = (keys[0], arguments[0]);
+        let key = keys[0];
+        let owner = arguments[0];
         let holder = self.text(key).map(str::to_owned);
         match script {
             Script::Take if holder.is_some() => Reply::Bulk(None),

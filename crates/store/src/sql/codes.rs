@@ -117,7 +117,8 @@ impl SqlStore {
         lifetime: Duration,
         now: Timestamp,
     ) -> Result<Activation, SqlError> {
-        let (code, address) = (random_code()?, text(request.address));
+        let code = random_code()?;
+        let address = text(request.address);
         let lifetime = i64::try_from(lifetime.as_millis()).unwrap_or(i64::MAX);
         let mut work = self.begin().await?;
         let row = sqlx::query(

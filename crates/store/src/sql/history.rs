@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use hearken_ports::store::{
     HistoryClient, HistoryFilter, HistoryPart, HistoryStore, HistorySummary, HistoryTurn,
-    MOST_DELETED, Side, SoundPlace, StoreError, StoredTurn, TurnSound,
+    MOST_DELETED, Side, SoundPlace, StoreError, TurnSound,
 };
 use sqlx::any::AnyRow;
 use sqlx::{AssertSqlSafe, Row as _};
@@ -23,9 +23,10 @@ macro_rules! select {
     };
 }
 
-fn stored(row: &AnyRow) -> Result<StoredTurn, SqlError> {
+fn stored(row: &AnyRow) -> Result<HistoryTurn, SqlError> {
     let sounds = serde_json::from_str(&row.try_get::<String, _>("sounds")?).map_err(unusable)?;
-    let turn = HistoryTurn {
+    Ok(HistoryTurn {
+        number: row.try_get("number")?,
         turn_id: row.try_get("turn_id")?,
         kind: row.try_get("kind")?,
         client: row.try_get("client")?,
@@ -34,8 +35,8 @@ fn stored(row: &AnyRow) -> Result<StoredTurn, SqlError> {
         heard: row.try_get("heard")?,
         said: row.try_get("said")?,
         timing: row.try_get("timing")?,
-    };
-    Ok(StoredTurn { number: row.try_get("number")?, turn, sounds })
+        sounds,
+    })
 }
 
 fn count(number: i64) -> Result<u64, SqlError> {
@@ -68,7 +69,7 @@ impl HistoryStore for SqlStore {
         &self,
         filter: &HistoryFilter,
         most: u32,
-    ) -> Result<Vec<StoredTurn>, StoreError> {
+    ) -> Result<Vec<HistoryTurn>, StoreError> {
         in_time(async {
             let rows = sqlx::query(select!(
                 "($1 = '' OR client = $1) AND ($2 = '' OR kind = $2) \
@@ -88,7 +89,7 @@ impl HistoryStore for SqlStore {
         .await
     }
 
-    async fn turn(&self, turn_id: &str) -> Result<Option<StoredTurn>, StoreError> {
+    async fn turn(&self, turn_id: &str) -> Result<Option<HistoryTurn>, StoreError> {
         in_time(async {
             let row = sqlx::query(select!("turn_id = $1"))
                 .bind(text(turn_id))

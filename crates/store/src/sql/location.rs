@@ -44,7 +44,8 @@ impl Location {
         };
         let encoded: String = text.bytes().map(encode).collect();
         let url = format!("sqlite:{encoded}?mode=rw");
-        let (file, name) = (Some(path.to_owned()), text.to_owned());
+        let file = Some(path.to_owned());
+        let name = text.to_owned();
         Ok(Self { dialect: Dialect::Sqlite, url, file, name })
     }
 
@@ -74,7 +75,9 @@ impl Location {
 
 /// Returns the address of a PostgreSQL server without its password.
 fn name_of(server: &PgConnectOptions) -> String {
-    let (user, host, port) = (server.get_username(), server.get_host(), server.get_port());
+    let user = server.get_username();
+    let host = server.get_host();
+    let port = server.get_port();
     let database = server.get_database().unwrap_or(user);
     format!("postgres://{user}@{host}:{port}/{database}")
 }

@@ -179,7 +179,9 @@ impl SqlStore {
         };
         let opening = opening(location, waits);
         let opened = Arc::new(OnceLock::new());
-        let (first, expected, path) = (opening.clone(), Arc::clone(&opened), location.file.clone());
+        let first = opening.clone();
+        let expected = Arc::clone(&opened);
+        let path = location.file.clone();
         let pool = pool.after_connect(move |connection, _| {
             let first = AssertSqlSafe(first.clone());
             // What one connection writes must not be in another file than what the others read.

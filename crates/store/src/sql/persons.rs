@@ -67,7 +67,8 @@ impl PersonStore for SqlStore {
 
     async fn rename_person(&self, id: &PersonId, name: &str) -> Result<PersonOutcome, BoxError> {
         in_time_for_ports(async {
-            let (id, name) = (text(&id.0), text(name));
+            let id = text(&id.0);
+            let name = text(name);
             let mut work = self.begin_with_persons().await?;
             let others = sqlx::query_scalar::<_, i64>(
                 "SELECT COUNT(*) FROM persons WHERE name = $2 AND person_id <> $1",
@@ -189,7 +190,8 @@ impl SqlStore {
         }
         let sql = "SELECT person_id, voice FROM person_voices ORDER BY number";
         for row in sqlx::query(sql).fetch_all(&mut *work).await? {
-            let (id, bytes): (String, Vec<u8>) = (row.try_get("person_id")?, row.try_get("voice")?);
+            let id: String = row.try_get("person_id")?;
+            let bytes: Vec<u8> = row.try_get("voice")?;
             let voice = voice(&bytes).ok_or_else(|| unusable("a voice that cannot be read"))?;
             if let Some(person) = all.iter_mut().find(|person| person.id.0 == id) {
                 person.voices.push(voice);
@@ -197,7 +199,8 @@ impl SqlStore {
         }
         let sql = "SELECT person_id, memory FROM person_memories ORDER BY number";
         for row in sqlx::query(sql).fetch_all(&mut *work).await? {
-            let (id, json): (String, String) = (row.try_get("person_id")?, row.try_get("memory")?);
+            let id: String = row.try_get("person_id")?;
+            let json: String = row.try_get("memory")?;
             let memory = memory(&json).map_err(unusable)?;
             match (all.iter_mut().find(|person| person.id.0 == id), memory) {
                 (Some(person), PersonMemory::Fact(fact)) => person.facts.push(fact),
@@ -210,7 +213,8 @@ impl SqlStore {
     }
 
     async fn insert_person(&self, person: &Person) -> Result<PersonOutcome, SqlError> {
-        let (id, name) = (text(&person.id.0), text(&person.name));
+        let id = text(&person.id.0);
+        let name = text(&person.name);
         let mut work = self.begin_with_persons().await?;
         let known = sqlx::query(
             "SELECT COUNT(*) AS persons, COUNT(CASE WHEN name = $1 THEN 1 END) AS same \

@@ -88,7 +88,8 @@ impl RoleStore for SqlStore {
             } else if before.name == name && before.settings == *settings {
                 RoleOutcome::Done(Box::new(before))
             } else {
-                let (name, settings) = (text(name), settings.clone());
+                let name = text(name);
+                let settings = settings.clone();
                 let version = before.version + 1;
                 let updated = time(now.as_millisecond())?;
                 let next = Role { name, settings, version, updated, ..before };

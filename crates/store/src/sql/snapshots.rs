@@ -34,7 +34,8 @@ impl SqlStore {
         new: &Snapshot,
         fence: i64,
     ) -> Result<Option<Snapshot>, SqlError> {
-        let (id, snapshot_id) = (text(new.session_id.as_str()), text(&new.id));
+        let id = text(new.session_id.as_str());
+        let snapshot_id = text(&new.id);
         let mut work = self.begin().await?;
         // From here on no turn can be stored in between.
         let taken = sqlx::query(
@@ -99,7 +100,8 @@ impl SqlStore {
         at: Timestamp,
         event: Option<&Event>,
     ) -> Result<Option<Snapshot>, SqlError> {
-        let (id, snapshot_id) = (text(id.as_str()), text(snapshot_id));
+        let id = text(id.as_str());
+        let snapshot_id = text(snapshot_id);
         let mut work = self.begin().await?;
         let taken = sqlx::query(
             "UPDATE chat_sessions SET fence = $3, updated_ms = $4, last_access_ms = $4, \

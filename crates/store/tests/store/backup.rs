@@ -48,7 +48,8 @@ async fn fill(store: &SqlStore) {
             firmware_version: "2".into(),
         };
         store.report(&report, ClientRule::Latest, at(1)).await.unwrap();
-        let (device_id, client_id) = (device, &Secret::new("c"));
+        let device_id = device;
+        let client_id = &Secret::new("c");
         let request = CodeRequest { device_id, client_id, address: "here" };
         let code = store.activation(request, HOUR, at(1)).await.unwrap().code.unwrap();
         if *device == id {
@@ -182,7 +183,8 @@ async fn goes_on(store: &SqlStore) {
 }
 
 async fn a_store_that_is_not_empty_is_replaced_only_when_told(place: Arc<Place>) {
-    let (store, other) = (open(&place), Place::memory());
+    let store = open(&place);
+    let other = Place::memory();
     fill(&store).await;
     let other = open(&other);
     ChatStore::create(&other, &session("other"), "").await.unwrap();

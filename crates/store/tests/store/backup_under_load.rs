@@ -132,7 +132,8 @@ async fn create_and_delete(store: &SqlStore, record: &Acknowledged, name: &str) 
     store.keep_turn(&turn(name, 0, 1, &["q", "r"])).await.unwrap();
     record.is_done(name);
     record.begins(name);
-    let (from, to) = ([ChatStatus::Active], ChatStatus::Deleted);
+    let from = [ChatStatus::Active];
+    let to = ChatStatus::Deleted;
     store.set_status(&id(name), &from, to, at(9), None).await.unwrap().unwrap();
     assert!(store.purge(&id(name)).await.unwrap());
     record.is_done(name);
@@ -170,7 +171,8 @@ async fn a_backup_under_load_is_of_one_moment(place: Arc<Place>) {
         return;
     }
     let store = Arc::new(open(&place));
-    let (record, stop) = (Arc::new(Acknowledged::default()), watch::Sender::new(false));
+    let record = Arc::new(Acknowledged::default());
+    let stop = watch::Sender::new(false);
     for writer in 0..WRITERS {
         store.create(&session(&format!("talk-{writer}")), "").await.unwrap();
     }
@@ -182,7 +184,8 @@ async fn a_backup_under_load_is_of_one_moment(place: Arc<Place>) {
         let before = record.now();
         let mut out = Slow { record: &record, written: Vec::new(), begun: None };
         store.back_up(&mut out, at(0), &mut |_, _| ()).await.unwrap();
-        let (written, begun) = (out.written, out.begun.expect("there are rows"));
+        let written = out.written;
+        let begun = out.begun.expect("there are rows");
         let copy = SqlStore::at("sqlite::memory:").unwrap();
         backup::restore(&copy, &written, false).await.unwrap();
         assert_eq!(copy.check(&mut |_, _| ()).await.unwrap().faults, [""; 0]);

@@ -162,7 +162,8 @@ async fn of_turns_at_once_exactly_one_is_kept(place: Arc<Place>) {
         }
         assert_eq!(became, [("Kept".into(), 1), ("Overtaken".into(), 15)].into());
         let said = said(&one, "a").await;
-        let (question, answer) = (&said[said.len() - 2], &said[said.len() - 1]);
+        let question = &said[said.len() - 2];
+        let answer = &said[said.len() - 1];
         assert_eq!(question[1..], answer[1..], "question and answer are of one turn");
     }
     for store in stores {
@@ -240,7 +241,8 @@ async fn snapshots_bring_a_dialogue_back(place: Arc<Place>) {
     assert_eq!(said(&store, "a").await, ["one", "two", "three", "four"]);
     assert_eq!(restore("a", "s-cave", 4).await, Some(kept), "as often as one likes");
 
-    let (active, archived) = ([ChatStatus::Active], [ChatStatus::Archived]);
+    let active = [ChatStatus::Active];
+    let archived = [ChatStatus::Archived];
     store.set_status(&id("a"), &active, ChatStatus::Archived, at(40), None).await.unwrap();
     assert_eq!(restore("a", "s-cave", 5).await, None, "it is archived");
     assert!(store.keep_snapshot(&snapshot("end", 41), 9).await.unwrap().is_some());

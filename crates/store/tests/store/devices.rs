@@ -183,7 +183,8 @@ async fn keys(store: &SqlStore) {
 /// Who fills the codes drops its own; no more wait than may be guessed at.
 async fn codes_are_few_and_shared_fairly(place: Arc<Place>) {
     let store = open(&place);
-    let (share, most) = (MAX_CODES_PER_ADDRESS, MAX_CODES);
+    let share = MAX_CODES_PER_ADDRESS;
+    let most = MAX_CODES;
     restore(&store, waiting(most, |n| n / share).as_bytes(), false).await.unwrap();
     let codes = async |address: u32| {
         let mut there = 0;
@@ -202,7 +203,8 @@ async fn codes_are_few_and_shared_fairly(place: Arc<Place>) {
     assert_eq!(known.code.as_deref(), Some("004999"), "who waits already goes on");
     let full = 5;
     for n in 0..3 {
-        let (device_id, client_id) = (&id(&format!("more{n}")), &Secret::new("x"));
+        let device_id = &id(&format!("more{n}"));
+        let client_id = &Secret::new("x");
         let request = CodeRequest { device_id, client_id, address: "5" };
         store.activation(request, HOUR, at(2)).await.unwrap();
     }
@@ -214,7 +216,8 @@ async fn codes_are_few_and_shared_fairly(place: Arc<Place>) {
 /// A backup of a store in which so many devices wait for an hour, each at its address.
 fn waiting(devices: u32, address: impl Fn(u32) -> u32) -> String {
     let row = |n| {
-        let (device, code) = (format!("d{n}"), format!("{n:06}"));
+        let device = format!("d{n}");
+        let code = format!("{n:06}");
         json!({
             "device_id": device, "client_id": "x", "code": code, "challenge": "c",
             "expires_ms": at(3_600).as_millisecond(), "address": address(n).to_string(),

@@ -126,7 +126,8 @@ async fn devices_are_there(store: &SqlStore) {
     let holder = store.token_holder(&device_id(1)).await.unwrap();
     assert_eq!((holder.client_id, holder.revoked_until), (Some(Secret::new(FIRST)), None));
     assert_eq!(store.key("SN-0001").await.unwrap(), Some(vec![0, 255, 39, 92, 10, 128]));
-    let (second, client) = (device_id(2), Secret::new(SECOND));
+    let second = device_id(2);
+    let client = Secret::new(SECOND);
     let waiting = store.waiting(&second, &client, at(60)).await.unwrap().unwrap();
     assert_eq!((waiting.code.as_deref(), waiting.expires), (Some("042917"), at(620)));
 }
@@ -226,7 +227,8 @@ async fn chats_go_on(store: &SqlStore) {
     assert_eq!(store.keep_turn(&first).await.unwrap(), StoreOutcome::Kept);
     let closed = store.keep_turn(&turn(OLD, 2, 3, &["x"])).await.unwrap();
     assert_eq!(closed, StoreOutcome::Closed);
-    let (from, to) = ([ChatStatus::Archived], ChatStatus::Active);
+    let from = [ChatStatus::Archived];
+    let to = ChatStatus::Active;
     assert!(store.set_status(&id(OLD), &from, to, at(200), None).await.unwrap().is_some());
     assert_eq!(store.keep_turn(&turn(OLD, 2, 3, &["x"])).await.unwrap(), StoreOutcome::Kept);
     assert_eq!(said(store, OLD).await, ["讲个故事", "从前有座山，山里有座庙。", "x"]);

@@ -36,7 +36,8 @@ async fn count(store: &SqlStore, name: &str) -> i64 {
 async fn meets(place: Arc<Place>, row: Row) -> Result<Expected, String> {
     let Row { name, fault, expected } = row;
     let proxy = FaultProxy::before(&place.url).await;
-    let (direct, store) = (SqlStore::at(&place.url).unwrap(), SqlStore::at(&proxy.url()).unwrap());
+    let direct = SqlStore::at(&place.url).unwrap();
+    let store = SqlStore::at(&proxy.url()).unwrap();
     let session_id = name.replace(' ', "-");
     direct.create(&session(&session_id), "").await.unwrap();
     let keep = async |after: i64| {
@@ -92,9 +93,11 @@ async fn meets(place: Arc<Place>, row: Row) -> Result<Expected, String> {
 
 async fn postgres_runs_the_gauntlet(place: Arc<Place>) {
     SqlStore::at(&place.url).unwrap().bring_up_to_date().await.unwrap();
-    let (memory, seen) = (peak_memory_bytes(), observed());
+    let memory = peak_memory_bytes();
+    let seen = observed();
     let all = rows::all(Wire::Bytes, MIDST);
-    let (mut wrong, mut failed) = (Vec::new(), 0.0);
+    let mut wrong = Vec::new();
+    let mut failed = 0.0;
     // A few at once: PostgreSQL takes 100 connections by default, of all tests.
     let mut all = all.into_iter().peekable();
     while all.peek().is_some() {

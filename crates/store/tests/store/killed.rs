@@ -48,7 +48,8 @@ pub(super) async fn whole(store: &SqlStore, last: i64) -> i64 {
     };
     assert_eq!(kept.len(), begun as usize);
     for (n, message) in (last..).zip(&kept) {
-        let (number, part) = (n / MESSAGES, usize::try_from(n % MESSAGES).unwrap());
+        let number = n / MESSAGES;
+        let part = usize::try_from(n % MESSAGES).unwrap();
         assert_eq!(message.number, n + 1);
         assert_eq!(message.message.content, said(number)[part], "whole and in order");
     }
@@ -86,7 +87,8 @@ async fn run(url: &str, turns: u32, more: Duration) -> i64 {
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let (mut told, mut seen) = (None, 0);
+    let mut told = None;
+    let mut seen = 0;
     while let Some(line) = lines.next_line().await.unwrap() {
         let Some(number) = line.strip_prefix("kept ") else { panic!("it says {line}") };
         told = Some(number.parse().unwrap());
@@ -104,7 +106,8 @@ async fn loses_nothing(url: String) {
     let store = SqlStore::at(&url).unwrap();
     store.create(&session(NAME), "").await.unwrap();
     store.close().await;
-    let (mut last, mut more_than_told) = (0, 0);
+    let mut last = 0;
+    let mut more_than_told = 0;
     for time in 0..TIMES {
         let more = Duration::from_micros(u64::from(time) * 7_919 % 2_500);
         let told = run(&url, 1 + time % 3, more).await;

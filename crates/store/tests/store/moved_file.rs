@@ -24,7 +24,8 @@ async fn create_many(store: &SqlStore, name: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_that_is_moved_away_is_told_and_no_other_is_created() {
     let folder = tempfile::tempdir().unwrap();
-    let (file, aside) = (folder.path().join("hearken.db"), folder.path().join("aside.db"));
+    let file = folder.path().join("hearken.db");
+    let aside = folder.path().join("aside.db");
     let store = SqlStore::file(&file).unwrap();
     store.create(&session("kept"), "").await.unwrap();
     store.check_usable().await.unwrap();

@@ -41,7 +41,8 @@ async fn fails_in_time(store: &SqlStore) -> String {
 #[ignore = "the other test runs it, with a name service that does not answer"]
 async fn a_name_is_asked_for() {
     let Some(url) = variable(STORE) else { return };
-    let (unknown, good) = (SqlStore::at(&named(&url)).unwrap(), SqlStore::at(&url).unwrap());
+    let unknown = SqlStore::at(&named(&url)).unwrap();
+    let good = SqlStore::at(&url).unwrap();
     let silent = tokio::net::UdpSocket::bind((SILENT, 53)).await.unwrap();
     for _ in 0..2 {
         let why = fails_in_time(&unknown).await;

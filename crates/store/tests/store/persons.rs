@@ -44,7 +44,8 @@ fn exchange(number: usize) -> Exchange {
 async fn people_are_kept_renamed_and_deleted(place: Arc<Place>) {
     let store = open(&place);
     assert_eq!(store.persons().await.unwrap(), []);
-    let (zoe, ann) = (person("z", "Zoë"), person("a", "'; DROP TABLE persons; --"));
+    let zoe = person("z", "Zoë");
+    let ann = person("a", "'; DROP TABLE persons; --");
     for person in [&zoe, &ann] {
         assert_eq!(store.add_person(person).await.unwrap(), PersonOutcome::Done);
     }
@@ -143,7 +144,8 @@ async fn instances_that_act_at_once_agree(place: Arc<Place>) {
         join_all(adding).await
     };
     let outcomes = add(|_| "same".into()).await;
-    let (done, taken) = (PersonOutcome::Done, PersonOutcome::NameTaken);
+    let done = PersonOutcome::Done;
+    let taken = PersonOutcome::NameTaken;
     assert_eq!((count(&outcomes, done), count(&outcomes, taken)), (1, 7), "{outcomes:?}");
     let outcomes = add(|n| format!("other {n}")).await;
     let full = PersonOutcome::TooMany;
@@ -166,7 +168,8 @@ async fn a_person_who_is_deleted_meanwhile_is_remembered_by_nobody(place: Arc<Pl
         let known = id(&round.to_string());
         stores[0].add_person(&person(&known.0, &known.0)).await.unwrap();
         let remembering = (0..6).map(|n| {
-            let (store, known) = (&stores[n % 2], &known);
+            let store = &stores[n % 2];
+            let known = &known;
             async move { store.remember(known, &fact(n)).await.unwrap() }
         });
         let (deleted, outcomes) =

@@ -46,7 +46,8 @@ impl Disk {
             }
             return;
         }
-        let (name, file) = (call.split('(').next().unwrap_or_default(), path(call));
+        let name = call.split('(').next().unwrap_or_default();
+        let file = path(call);
         let Some(file) = file.filter(|file| file.contains("hearken.db")) else { return };
         // The index beside the file is made anew from the log.
         if file.ends_with("-shm") {

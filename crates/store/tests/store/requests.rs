@@ -22,7 +22,8 @@ on_every_store!(
 
 /// A turn of a request of this name.
 fn named(session: &str, after: i64, name: &str, answer: &str) -> KeptTurn {
-    let (key, answer) = (Some(key(name)), answer.into());
+    let key = Some(key(name));
+    let answer = answer.into();
     KeptTurn { key, answer, ..turn(session, after, 0, &["q", "r"]) }
 }
 

@@ -46,7 +46,8 @@ async fn add(store: &SqlStore, role: &Role) -> RoleOutcome {
 async fn roles_are_added_changed_and_gone_back_to(place: Arc<Place>) {
     let store = open(&place);
     assert_eq!(store.roles().await.unwrap(), []);
-    let (b, a) = (role("1", "b"), role("2", "a"));
+    let b = role("1", "b");
+    let a = role("2", "a");
     for role in [&b, &a] {
         assert_eq!(add(&store, role).await, RoleOutcome::Done(Box::new(role.clone())));
     }
@@ -88,7 +89,8 @@ async fn only_so_many_roles_and_versions_are_kept(place: Arc<Place>) {
         store.change_role("7", "role 7", &settings, at(number)).await.unwrap();
     }
     let versions = store.role_versions("7").await.unwrap();
-    let (first, last) = (versions[0].version, versions[versions.len() - 1].version);
+    let first = versions[0].version;
+    let last = versions[versions.len() - 1].version;
     assert_eq!((versions.len(), first, last), (50, 53, 4));
     assert_eq!(store.role_versions("8").await.unwrap().len(), 1);
 }
@@ -138,7 +140,8 @@ async fn instances_that_change_a_role_at_once_count_on(place: Arc<Place>) {
     let stores = [open(&place), open(&place)];
     add(&stores[0], &role("1", "a")).await;
     let changes = (0..8_usize).map(|number| {
-        let (store, voice) = (&stores[number % 2], number.to_string());
+        let store = &stores[number % 2];
+        let voice = number.to_string();
         let settings = RoleSettings { voice, ..RoleSettings::default() };
         async move { store.change_role("1", "a", &settings, at(2)).await.unwrap() }
     });

@@ -31,7 +31,8 @@ async fn text_clients_sessions_are_kept_and_forgotten(place: Arc<Place>) {
     let keep = async |kept: KeptSession, known: Option<u64>| {
         store.keep(&kept, known.map(used)).await.unwrap()
     };
-    let (named, other) = (session("a", "{\"名\":1}", 3), session("a", "other", 4));
+    let named = session("a", "{\"名\":1}", 3);
+    let other = session("a", "other", 4);
     assert_eq!(keep(session("a", "{}", 1), None).await, StoreOutcome::Kept);
     assert_eq!(keep(session("b", "{}", 2), None).await, StoreOutcome::Kept);
     assert_eq!(keep(named.clone(), Some(1)).await, StoreOutcome::Kept);

@@ -34,7 +34,9 @@ fn tell(what: &str) {
 async fn keeps_turns_where_it_can() {
     let Some(url) = variable(STORE) else { return };
     let store = SqlStore::at(&url).unwrap();
-    let (mut after, mut kept, mut failed) = (0, 0, 0);
+    let mut after = 0;
+    let mut kept = 0;
+    let mut failed = 0;
     while kept < TURNS || failed < FAILURES {
         let said = said(after / MESSAGES);
         let said: Vec<&str> = said.iter().map(String::as_str).collect();
@@ -78,7 +80,9 @@ async fn a_turn_whose_sync_fails_is_not_acknowledged_and_the_next_one_is() {
         return;
     };
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let (mut told, mut kept, mut failed) = (0, 0, 0);
+    let mut told = 0;
+    let mut kept = 0;
+    let mut failed = 0;
     while let Some(line) = lines.next_line().await.unwrap() {
         if line.starts_with("failed: ") {
             failed += 1;

@@ -110,7 +110,8 @@ pub(super) fn token(serial: &str, made: i64) -> ToolToken {
 async fn tokens_of_tool_clients_are_listed_and_revoked_for_good(place: Arc<Place>) {
     let store = open(&place);
     assert_eq!(store.tool_tokens().await.unwrap(), []);
-    let (older, newer) = (token("b", 1), token("a", 2));
+    let older = token("b", 1);
+    let newer = token("a", 2);
     for token in [&older, &newer] {
         assert!(store.add_tool_token(token).await.unwrap());
     }

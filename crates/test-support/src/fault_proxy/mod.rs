@@ -123,7 +123,8 @@ impl FaultProxy {
     /// Starts one before the service at this URL.
     pub async fn before(service: &str) -> Self {
         let mut url = Url::parse(service).unwrap();
-        let (host, port) = (url.host_str().unwrap(), url.port().unwrap());
+        let host = url.host_str().unwrap();
+        let port = url.port().unwrap();
         let service = tokio::net::lookup_host((host, port)).await.unwrap().next().unwrap();
         // Nobody else gets the port while the service is gone.
         let address = SocketAddr::from(([127, 0, 0, 1], crate::free_port()));
@@ -192,7 +193,8 @@ impl Drop for FaultProxy {
 }
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
-    let (mut relays, mut faults) = (JoinSet::new(), shared.fault.subscribe());
+    let mut relays = JoinSet::new();
+    let mut faults = shared.fault.subscribe();
     let address = listener.local_addr().unwrap();
     let mut listener = Some(listener);
     loop {

@@ -19,8 +19,8 @@ const TWICE_BYTES: usize = 64;
 pub(super) async fn relay(client: TcpStream, shared: &Shared, fault: &Fault) {
     let Ok(service) = TcpStream::connect(shared.service).await else { return };
     service.set_nodelay(true).ok();
-    let ((mut from_client, to_client), (from_service, mut to_service)) =
-        (client.into_split(), service.into_split());
+    let (mut from_client, to_client) = client.into_split();
+    let (from_service, mut to_service) = service.into_split();
     let up = async {
         tokio::io::copy(&mut from_client, &mut to_service).await.ok();
         to_service.shutdown().await.ok();

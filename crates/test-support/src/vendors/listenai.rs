@@ -193,7 +193,8 @@ async fn speak(link: &mut Link, shared: &Shared, request_id: &str, text: &str) -
         }
         _ => {}
     }
-    let (state, message) = ("processing".to_owned(), String::new());
+    let state = "processing".to_owned();
+    let message = String::new();
     let progress =
         TtsEvent::Progress { request_id: request_id.into(), state, progress: 0.0, message };
     link.send(Message::text(progress.encode())).await;

@@ -219,7 +219,8 @@ where
             Ok((stream, _)) = listener.accept() => {
                 shared.note(|seen| seen.connections += 1);
                 stream.set_nodelay(true).unwrap();
-                let (visit, shared) = (serve(stream, shared.clone()), shared.clone());
+                let visit = serve(stream, shared.clone());
+                let shared = shared.clone();
                 visits.spawn(async move {
                     if shared.behaviour() != Behaviour::Refuse {
                         visit.await;

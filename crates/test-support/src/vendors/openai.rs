@@ -123,7 +123,8 @@ async fn chat(mut stream: TcpStream, shared: Shared) {
         // The first piece has no words yet: break off after some.
         Behaviour::ResetMidStream => pieces = vec![pieces[..2].concat(), Vec::new()],
         _ => {
-            let (read, written) = (10 * messages(&body).len(), pieces.len() - 1);
+            let read = 10 * messages(&body).len();
+            let written = pieces.len() - 1;
             let reason = Some(reason).filter(|_| behaviour != Behaviour::Unended);
             pieces.push(chunk(json!({}), reason));
             let asked = body["stream_options"]["include_usage"] == true;

@@ -15,7 +15,8 @@ use crate::text_clients::{Client, MemoryStore, service};
 
 /// A server with tools that lead astray, its script, and what was called.
 fn server() -> (GatewayService, Arc<Script>, Called) {
-    let (script, called) = (Arc::<Script>::default(), Called::default());
+    let script = Arc::<Script>::default();
+    let called = Called::default();
     let llm = Arc::new(ScriptedLlm(Arc::clone(&script)));
     let tools = sources(&called);
     let tools = Arc::new(move |_: &_, _: &_| tools.clone());

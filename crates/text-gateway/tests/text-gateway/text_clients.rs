@@ -119,7 +119,8 @@ impl ToolSource for Hanging {
 
     fn tools(&self) -> Arc<[Tool]> {
         let parameters = json!({"type": "object"});
-        let (name, description) = ("hang".into(), "Hangs.".into());
+        let name = "hang".into();
+        let description = "Hangs.".into();
         [Tool { name, description, parameters, finishes: false, destructive: false }].into()
     }
 
@@ -138,7 +139,8 @@ impl ToolSource for Lasting {
 
     fn tools(&self) -> Arc<[Tool]> {
         let parameters = json!({"type": "object"});
-        let (name, description) = ("last".into(), "Lasts.".into());
+        let name = "last".into();
+        let description = "Lasts.".into();
         [Tool { name, description, parameters, finishes: true, destructive: false }].into()
     }
 
@@ -325,7 +327,8 @@ async fn who_answers_no_ping_for_300_s_is_closed_and_who_does_stays() {
 #[actix::test]
 async fn a_session_lasts_an_hour_from_its_last_use() {
     let mut client = Client::connect().await;
-    let (first, minute) = (client.session.clone(), Duration::from_secs(60));
+    let first = client.session.clone();
+    let minute = Duration::from_secs(60);
     let sweeping = tokio::spawn({
         let sessions = Arc::clone(&client.service.sessions);
         async move { sessions.keep_sweeping(minute).await }
@@ -355,7 +358,8 @@ async fn what_is_kept_is_gone_on_with_unless_it_is_too_old_or_spoilt() {
         ("old", state, hour + Duration::from_secs(60)),
         ("spoilt", "{", Duration::ZERO),
     ] {
-        let (id, last_used) = (SessionId::new(id), SystemTime::now() - age);
+        let id = SessionId::new(id);
+        let last_used = SystemTime::now() - age;
         let kept = KeptSession { id: id.clone(), state: state.into(), last_used };
         store.0.lock().unwrap().insert(id, kept);
     }
@@ -379,7 +383,8 @@ async fn what_is_kept_is_gone_on_with_unless_it_is_too_old_or_spoilt() {
 
 #[actix::test]
 async fn a_tool_that_is_to_finish_outlives_its_cancelled_request() {
-    let (script, done) = (Arc::<Script>::default(), Arc::<AtomicBool>::default());
+    let script = Arc::<Script>::default();
+    let done = Arc::<AtomicBool>::default();
     let lasting = Arc::new(Lasting(Arc::clone(&done)));
     let mut service = service(Arc::new(ScriptedLlm(Arc::clone(&script))), Arc::new(NoStore));
     service.tools = Arc::new(move |_, _| vec![lasting.clone()]);

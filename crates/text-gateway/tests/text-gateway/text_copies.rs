@@ -82,7 +82,8 @@ async fn says(client: &mut Client, text: &str) {
 #[actix::test]
 async fn what_another_instance_stored_stays_where_it_could_not_be_read() {
     let store = Arc::<Shaky>::default();
-    let (mut here, mut there) = (client(&store).await, client(&store).await);
+    let mut here = client(&store).await;
+    let mut there = client(&store).await;
     let id = here.session.clone();
     says(&mut here, "one plain").await;
     there.send(&json!({"type": "start_session", "session_id": id}));

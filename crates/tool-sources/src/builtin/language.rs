@@ -74,7 +74,8 @@ impl BuiltinTool for LanguageTool {
     }
 
     fn call(&self, arguments: Map<String, Value>) -> BoxFuture<'static, ToolOutput> {
-        let (action, conversation) = (self.action, self.conversation.clone());
+        let action = self.action;
+        let conversation = self.conversation.clone();
         Box::pin(async move {
             output(match action {
                 Action::Set => set(&conversation, text(&arguments, "language")),
@@ -90,7 +91,9 @@ fn codes(between: &str) -> String {
 }
 
 fn to_json(language: ReplyLanguage) -> Value {
-    let (code, name, name_en) = (language.code(), language.name_zh(), language.name_en());
+    let code = language.code();
+    let name = language.name_zh();
+    let name_en = language.name_en();
     json!({"language": code, "name": name, "name_en": name_en})
 }
 

@@ -77,7 +77,8 @@ fn read(answer: &Value) -> Result<Place, String> {
     if answer["status"] == "fail" {
         return Err("the location service does not know where this address is".into());
     }
-    let (latitude, longitude) = (answer["lat"].as_f64(), answer["lon"].as_f64());
+    let latitude = answer["lat"].as_f64();
+    let longitude = answer["lon"].as_f64();
     let name = name_of(&answer["city"]);
     match (latitude, longitude) {
         (Some(latitude), Some(longitude)) if !name.is_empty() => Ok(Place {

@@ -86,7 +86,8 @@ impl BuiltinTool for RoleplayTool {
     }
 
     fn call(&self, arguments: Map<String, Value>) -> BoxFuture<'static, ToolOutput> {
-        let (action, conversation) = (self.action, self.conversation.clone());
+        let action = self.action;
+        let conversation = self.conversation.clone();
         Box::pin(async move {
             let meant = conversation.check_session(&arguments);
             output(meant.and_then(|()| match action {
@@ -113,7 +114,8 @@ fn enter(conversation: &Conversation, named: &str) -> Result<Value, String> {
     let found = all.iter().find(|character| normalised(&character.name) == normalised(named));
     let Some(character) = found else {
         let names: Vec<&str> = all.iter().map(|c| c.name.as_str()).collect();
-        let (named, names) = (shown(named), names.join(", "));
+        let named = shown(named);
+        let names = names.join(", ");
         return Err(format!("there is no character `{named}`: use one of {names}"));
     };
     conversation.style().character = Some(character.clone());

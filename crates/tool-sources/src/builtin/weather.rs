@@ -63,7 +63,8 @@ impl Weather {
         let zone = TimeZone::get(&place.zone).unwrap_or_else(|_| self.zone.clone());
         let today = Timestamp::now().to_zoned(zone).date();
         let day = days::day(date, today)?;
-        let (latitude, longitude) = (place.latitude.to_string(), place.longitude.to_string());
+        let latitude = place.latitude.to_string();
+        let longitude = place.longitude.to_string();
         let day_text = day.to_string();
         let mut query = vec![
             ("latitude", latitude.as_str()),
@@ -139,7 +140,8 @@ fn found(answer: &Value) -> Result<Option<Place>, String> {
     if first.is_null() {
         return Ok(None);
     }
-    let (latitude, longitude) = (first["latitude"].as_f64(), first["longitude"].as_f64());
+    let latitude = first["latitude"].as_f64();
+    let longitude = first["longitude"].as_f64();
     match (latitude, longitude) {
         (Some(latitude), Some(longitude)) => Ok(Some(Place {
             name: name_of(&first["name"]),
@@ -156,7 +158,8 @@ fn found(answer: &Value) -> Result<Option<Place>, String> {
 /// Renders the forecast for the model, in degrees Celsius, per cent and km/h, the default units of
 /// Open-Meteo.
 fn shown(place: &Place, day: Date, answer: &Value) -> Result<Value, String> {
-    let (now, daily) = (&answer["current"], &answer["daily"]);
+    let now = &answer["current"];
+    let daily = &answer["daily"];
     if daily["time"][0].as_str() != Some(&day.to_string()) {
         return Err("the weather service gave an answer that cannot be read".into());
     }

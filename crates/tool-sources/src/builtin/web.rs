@@ -73,7 +73,8 @@ impl JsonClient {
             wire::client(&self.url, CONNECT_WITHIN).map_err(|error| error.to_string())
         });
         let client = client.as_ref().map_err(|reason| {
-            let (kind, why) = (ProviderErrorKind::Unavailable, format!("no HTTP client: {reason}"));
+            let kind = ProviderErrorKind::Unavailable;
+            let why = format!("no HTTP client: {reason}");
             ProviderError::because("builtin", kind, why)
         })?;
         let mut url = self.url.clone();

@@ -160,7 +160,8 @@ fn text(value: &Value) -> String {
 pub(super) fn by_name(tool: &Tool, texts: &[String]) -> Result<Map<String, Value>, ToolError> {
     let properties = properties(&tool.parameters);
     if texts.len() > properties.len() {
-        let (is, may) = (texts.len(), properties.len());
+        let is = texts.len();
+        let may = properties.len();
         return Err(ToolError::Arguments(format!("there are {is}, and the tool takes {may}")));
     }
     let mut arguments = Map::new();
@@ -226,12 +227,14 @@ mod tests {
     use super::*;
 
     fn parameter(name: &str, kind: &str) -> Parameter {
-        let (name, description) = (name.to_owned(), Some(format!("{kind}!")));
+        let name = name.to_owned();
+        let description = Some(format!("{kind}!"));
         Parameter { name, kind: kind.into(), description, example: Some("2".into()) }
     }
 
     fn told_tool(parameters: &[Parameter]) -> litemcp::Tool {
-        let (name, parameters) = ("计算 器".to_owned(), parameters.to_vec());
+        let name = "计算 器".to_owned();
+        let parameters = parameters.to_vec();
         litemcp::Tool { name, parameters, ..litemcp::Tool::default() }
     }
 
@@ -369,7 +372,8 @@ mod tests {
     fn numbers_stay_as_they_are_written() {
         let parameters = json!({"type": "object", "properties": {
             "x": {"type": "number"}, "y": {"type": "array"}}, "required": ["x", "y"]});
-        let (name, description) = ("sum".to_owned(), String::new());
+        let name = "sum".to_owned();
+        let description = String::new();
         let sum = Tool { name, description, parameters, finishes: false, destructive: false };
         let list = numbers::array(&numbers::written());
         for number in numbers::written() {

@@ -91,7 +91,8 @@ impl FrameConnection {
         let seed = uuid::Uuid::new_v4().as_fields().0;
         let pending = Pending { by_id: HashMap::new(), ids: Ids::new(seed) };
         let pending = Arc::new(Mutex::new(pending));
-        let (gone, closing) = (CancellationToken::new(), CancellationToken::new());
+        let gone = CancellationToken::new();
+        let closing = CancellationToken::new();
         let guard = gone.clone().drop_guard();
         let working = transfer(sink, stream, to_send, Arc::clone(&pending), closing.clone(), guard);
         tokio::spawn(working);

@@ -98,7 +98,9 @@ mod tests {
 
     /// Reads the messages from these pieces of a stream, which then ends.
     fn read(pieces: &[&[u8]], max_bytes: usize) -> Result<Vec<String>, FramesError> {
-        let (mut frames, mut bytes, mut all) = (Frames::new(max_bytes), BytesMut::new(), vec![]);
+        let mut frames = Frames::new(max_bytes);
+        let mut bytes = BytesMut::new();
+        let mut all = vec![];
         for piece in pieces {
             bytes.extend_from_slice(piece);
             while let Some(text) = frames.decode(&mut bytes)? {
@@ -136,7 +138,8 @@ mod tests {
             texts in prop::collection::vec("[a-z好]{1,9}", 0..5),
             cut in 1..7usize,
         ) {
-            let (mut frames, mut bytes) = (Frames::new(100), BytesMut::new());
+            let mut frames = Frames::new(100);
+            let mut bytes = BytesMut::new();
             for text in &texts {
                 frames.encode(text.clone(), &mut bytes).unwrap();
             }

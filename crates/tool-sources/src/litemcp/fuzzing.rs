@@ -104,7 +104,8 @@ pub fn litemcp_stdio(bytes: &[u8]) {
     let server = server.expect("the source has this tool");
     let mut output = Vec::new();
     RUNTIME.block_on(server.over_streams(bytes, &mut output)).expect("the input is short");
-    let (mut frames, mut output) = (Frames::new(usize::MAX), BytesMut::from(&output[..]));
+    let mut frames = Frames::new(usize::MAX);
+    let mut output = BytesMut::from(&output[..]);
     let mut answers = 0;
     while let Some(answer) = frames.decode(&mut output).expect("there is no limit") {
         let body = Envelope::decode(&answer).and_then(Envelope::body);
@@ -116,7 +117,8 @@ pub fn litemcp_stdio(bytes: &[u8]) {
 
 /// Splits a stream that comes in these pieces, and reports whether it was read to its end.
 fn split(pieces: &[&[u8]]) -> (Vec<String>, bool) {
-    let (mut frames, mut bytes) = (Frames::new(MAX_BYTES), BytesMut::new());
+    let mut frames = Frames::new(MAX_BYTES);
+    let mut bytes = BytesMut::new();
     let mut texts = Vec::new();
     for piece in pieces {
         bytes.extend_from_slice(piece);

@@ -177,7 +177,8 @@ impl LiteMcpServer {
             );
             return None;
         };
-        let (id, version) = (envelope.id, envelope.version);
+        let id = envelope.id;
+        let version = envelope.version;
         if !matches!(envelope.kind.as_str(), "get" | "call") {
             tracing::debug!("ignored a message of a LiteMCP client: not a request");
             return None;

@@ -28,11 +28,13 @@ impl World {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());
         let asked: Arc<Mutex<Vec<String>>> = Arc::default();
-        let (answers, told): (Arc<Answers>, _) = (Arc::new(answers), Arc::clone(&asked));
+        let answers: Arc<Answers> = Arc::new(answers);
+        let told = Arc::clone(&asked);
         let task = tokio::spawn(async move {
             let mut open = tokio::task::JoinSet::new();
             while let Ok((mut stream, _)) = listener.accept().await {
-                let (answers, told) = (Arc::clone(&answers), Arc::clone(&told));
+                let answers = Arc::clone(&answers);
+                let told = Arc::clone(&told);
                 open.spawn(async move {
                     let mut bytes = vec![0; 8_192];
                     let read = stream.read(&mut bytes).await.unwrap_or(0);

@@ -21,7 +21,8 @@ fn style(shared: &SharedStyle) -> ConversationStyle {
 #[tokio::test]
 async fn the_language_of_answers_is_set_and_told_in_one_session_alone() {
     let all = Builtin::new(&BuiltinSettings::default(), &jiff::tz::TimeZone::UTC).unwrap();
-    let (shared, other) = (SharedStyle::default(), SharedStyle::default());
+    let shared = SharedStyle::default();
+    let other = SharedStyle::default();
     let tools = all.for_conversation("s-1", &shared);
     let none = told(&tools, "get_response_language", json!({})).await;
     assert_eq!((&none["language"], &none["name_en"]), (&json!("zh"), &json!("Chinese")));

@@ -81,8 +81,10 @@ impl Hostile {
     async fn start(rude: Rude) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let (rude, heads) = (Arc::new(Mutex::new(rude)), Arc::default());
-        let (style, seen) = (Arc::clone(&rude), Arc::clone(&heads));
+        let rude = Arc::new(Mutex::new(rude));
+        let heads = Arc::default();
+        let style = Arc::clone(&rude);
+        let seen = Arc::clone(&heads);
         let task = tokio::spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {

@@ -128,7 +128,8 @@ async fn started(servers: &[ToolServer]) -> (Sources, CancellationToken) {
 async fn only_the_answer_to_a_call_answers_it() {
     let mut held: Option<Message> = None;
     let noisy = Peer::start(|_, asked| {
-        let (id, ours) = (&asked["id"], json!([1, 0, 0]));
+        let id = &asked["id"];
+        let ours = json!([1, 0, 0]);
         let other = json!(asked["id"].as_i64().unwrap() + 1);
         vec![
             Message::text("hello"),

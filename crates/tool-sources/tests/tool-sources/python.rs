@@ -23,7 +23,8 @@ const NEW: Program = Peers::pages;
 
 /// Servers with both sizes of pages over both transports.
 fn all_of(peers: &Peers, program: Program) -> (Vec<Listening>, Vec<ToolServer>) {
-    let (mut running, mut servers) = (Vec::new(), Vec::new());
+    let mut running = Vec::new();
+    let mut servers = Vec::new();
     for pages in ["3", "10"] {
         servers.push(child(&format!("child {pages}"), program(peers, &["--pages", pages])));
         let server = Listening::paged(peers, program, pages, free_port());
@@ -99,12 +100,13 @@ async fn hangs_and_dies(program: Program) {
     let arguments = ["--port", &number, "--marks", marks.to_str().unwrap()];
     let mut running = Listening::start(program(&peers, &arguments), port);
     running.up().await;
-    let (mut brief, mut patient) =
-        (address("brief", running.url()), address("patient", running.url()));
+    let mut brief = address("brief", running.url());
+    let mut patient = address("patient", running.url());
     (brief.timeout_ms, patient.timeout_ms) = (1_000, 30_000);
     let (all, _process) = sources(&[brief, patient]);
     ready(&all).await;
-    let (brief, patient) = (source(&all, "brief"), source(&all, "patient"));
+    let brief = source(&all, "brief");
+    let patient = source(&all, "patient");
     let hang = json!({"seconds": 600});
     let hung = call(&brief, "hangs", hang.clone()).await;
     assert_eq!(hung, Err(ToolError::Timeout(Duration::from_secs(1))));

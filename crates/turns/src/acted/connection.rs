@@ -66,7 +66,8 @@ impl Connection {
         dice: &mut Dice,
     ) -> Self {
         let audio = AudioParams::opus(UPLINK_RATE_HZ, 60);
-        let (profile, build) = (scene.profile.clone(), scene.build.clone());
+        let profile = scene.profile.clone();
+        let build = scene.build.clone();
         let firmware = Firmware::built(profile, build, ListenMode::Realtime, scene.framing, &audio);
         let framing = firmware.framing();
         let log = Log::new(scene.keeps_sound || scene.echo.is_some());

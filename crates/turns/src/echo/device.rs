@@ -137,8 +137,10 @@ fn send(
     let length = pcm::duration(reply.len(), UPLINK_RATE_HZ);
     let mut gaps = moments(condition.jumps, length, &mut chance.fork()).into_iter().peekable();
     let mut gap = chance.fork();
-    let (mut sent, mut arrivals) = (Vec::new(), Vec::new());
-    let (mut last, mut over) = (Duration::ZERO, Duration::ZERO);
+    let mut sent = Vec::new();
+    let mut arrivals = Vec::new();
+    let mut last = Duration::ZERO;
+    let mut over = Duration::ZERO;
     for (n, samples) in reply.chunks_exact(block).enumerate() {
         let n = u32::try_from(n).context("a reply of days")?;
         let plays_at = Duration::from_millis(100) + PACKET * n;

@@ -77,7 +77,8 @@ pub(super) fn hear(
         Remedy::Cancel => detector.cancel_echo(known.clone()),
     }
     let mut chance = fastrand::Rng::with_seed(seed ^ 11);
-    let (mut sent, mut seen) = (sent.iter().peekable(), Seen::default());
+    let mut sent = sent.iter().peekable();
+    let mut seen = Seen::default();
     let mut now = Duration::ZERO;
     for (told, packet) in told.iter().zip(packets) {
         now = now.max(told.at + WAY + Duration::from_millis(chance.u64(..JITTER_MS)));

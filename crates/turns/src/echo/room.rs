@@ -45,7 +45,8 @@ impl Room {
         for (block, heard) in heard.chunks_mut(BLOCK).enumerate() {
             for (tap, gain) in self.response.iter().enumerate() {
                 let late = (self.delay + tap) as isize - (block * BLOCK) as isize;
-                let (from, skip) = ((-late).max(0) as usize, late.max(0) as usize);
+                let from = (-late).max(0) as usize;
+                let skip = late.max(0) as usize;
                 let known = driven.get(from..).unwrap_or_default();
                 for (heard, sample) in heard.iter_mut().skip(skip).zip(known) {
                     *heard += gain * sample;
@@ -72,7 +73,8 @@ pub(crate) fn drifted(sound: &[f32], ppm: f64) -> Vec<f32> {
 
 /// Returns the value of a sound between two samples, by a windowed sinc.
 fn between(sound: &[f32], at: f64) -> f32 {
-    let (whole, part) = (at.floor() as isize, at.fract());
+    let whole = at.floor() as isize;
+    let part = at.fract();
     let near = (1 - NEAR..=NEAR).filter_map(|k| {
         let known = usize::try_from(whole + k).ok().and_then(|n| sound.get(n))?;
         let away = part - k as f64;

@@ -29,7 +29,8 @@ fn row(text: &mut String, found: &Found) {
         Kind::Pair => "one with one",
         Kind::Enrolled => "one with three",
     };
-    let (same, different) = (trials.same.len(), trials.different.len());
+    let same = trials.same.len();
+    let different = trials.different.len();
     let equal = trials.equal_error_rate().map_or_else(
         || "- | -".to_owned(),
         |(rate, threshold)| format!("{:.2} | {threshold:.2}", rate * 100.0),
@@ -57,7 +58,8 @@ mod tests {
     #[test]
     fn a_row_has_the_rate_and_the_errors_at_thresholds() {
         let trials = Trials { same: vec![0.9, 0.5], different: vec![0.1, 0.2, 0.3, 0.4] };
-        let (group, length) = ("zh".to_owned(), Duration::from_millis(1_500));
+        let group = "zh".to_owned();
+        let length = Duration::from_millis(1_500);
         let mut found = Found { group, kind: Kind::Pair, length, speakers: 2, trials };
         let text = table(std::slice::from_ref(&found));
         let row = "| one with one | zh | 1.5 | 2 | 2 | 4 | 0.00 | 0.50 | 25.00, 0.00 | 0.00, 0.00 | 0.00, 50.00 |";

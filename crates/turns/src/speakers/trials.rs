@@ -46,7 +46,8 @@ impl Trials {
     /// Returns the equal error rate, at which as many are falsely accepted as rejected, and the threshold that has
     /// it; `None` without trials of both kinds.
     pub fn equal_error_rate(&self) -> Option<(f64, f32)> {
-        let (mut same, mut different) = (self.same.clone(), self.different.clone());
+        let mut same = self.same.clone();
+        let mut different = self.different.clone();
         same.sort_by(f32::total_cmp);
         different.sort_by(f32::total_cmp);
         let below = |sorted: &[f32], threshold: f32| sorted.partition_point(|a| *a < threshold);

@@ -12,7 +12,8 @@ use hearken::config::{ConfigError, load_text, masked};
 /// Panics if a promise above is broken.
 pub fn run(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    let (file, nothing) = (Path::new("config.toml"), BTreeMap::new());
+    let file = Path::new("config.toml");
+    let nothing = BTreeMap::new();
     let config = match load_text(Some((file, text)), &nothing) {
         Ok(config) => config,
         Err(ConfigError::File { reason, .. }) => return assert!(!reason.is_empty()),

@@ -97,7 +97,8 @@ async fn play(steps: Vec<Step<'_>>) {
 
 /// Checks what a device has heard on one socket.
 fn check(log: &[Down]) {
-    let (mut speaking, mut closed) = (false, false);
+    let mut speaking = false;
+    let mut closed = false;
     for down in log {
         assert!(!closed || down.what == Received::Gone, "{:?} after a Close", down.what);
         match &down.what {

@@ -46,7 +46,8 @@ fn read(asked: &Generation, pieces: &[&[u8]]) -> (String, Vec<(String, String)>)
     let mut answer = Answer::new(asked);
     let mut parts: Vec<Part> = pieces.iter().filter_map(|piece| answer.push(piece)).collect();
     parts.extend(answer.finish(false));
-    let (mut text, mut calls) = (String::new(), Vec::new());
+    let mut text = String::new();
+    let mut calls = Vec::new();
     for part in parts {
         match part {
             Part::Text(more) => text.push_str(&more),
@@ -76,7 +77,9 @@ fn check_grammar(text: &str) {
 
 /// Returns the names of rules in the body of one: words outside of literals, classes and counts.
 fn named(body: &str) -> Vec<String> {
-    let (mut names, mut name, mut within) = (Vec::new(), String::new(), None);
+    let mut names = Vec::new();
+    let mut name = String::new();
+    let mut within = None;
     let mut signs = body.chars();
     while let Some(c) = signs.next() {
         match (within, c) {

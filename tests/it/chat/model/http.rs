@@ -105,7 +105,8 @@ async fn drained(socket: &mut Socket) -> Vec<Event> {
 
 impl Http {
     pub(super) async fn start() -> Self {
-        let (steps, storage) = (Arc::new(Steps::new()), Arc::new(Storage::new(Some(7))));
+        let steps = Arc::new(Steps::new());
+        let storage = Arc::new(Storage::new(Some(7)));
         let upstreams = Upstreams::start(&storage, &steps).await;
         // What is kept need not outlive the test: in memory where the system has such a folder.
         let kept = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();

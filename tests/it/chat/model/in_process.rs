@@ -96,7 +96,8 @@ pub(super) fn told(event: &Event) -> String {
 
 impl ChatInProcess {
     pub(super) async fn start() -> Self {
-        let (steps, bus) = (Arc::new(Steps::new()), Arc::new(LocalBus::new()));
+        let steps = Arc::new(Steps::new());
+        let bus = Arc::new(LocalBus::new());
         // What is kept need not outlive the test: in memory where the system has such a folder.
         let kept = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         let url = format!("sqlite://{}", kept.path().join("store.db").display());

@@ -150,7 +150,8 @@ async fn asked(
     ask: Ask,
     trouble: Trouble,
 ) -> Result<(), String> {
-    let (ask, trouble) = (played.meant(ask), ask.meets(trouble));
+    let trouble = ask.meets(trouble);
+    let ask = played.meant(ask);
     system.set(trouble);
     let reply = system.ask(&played.id, ask, &played.snapshot(ask)).await;
     if let (Ask::Chat { said, .. }, Some(prompt)) = (ask, system.asked()) {
@@ -168,7 +169,8 @@ async fn left(
     (ask, trouble): (Ask, Trouble),
     steps: (usize, usize),
 ) -> Result<(), String> {
-    let (ask, trouble) = (played.meant(ask), ask.meets(trouble));
+    let trouble = ask.meets(trouble);
+    let ask = played.meant(ask);
     system.set(trouble);
     let reply = system.ask_and_leave(&played.id, ask, &played.snapshot(ask), steps).await;
     system.is_idle().await?;
@@ -189,8 +191,10 @@ async fn both(
     one: Ask,
     other: Ask,
 ) -> Result<(), String> {
-    let (one, other) = (played.meant(one), played.meant(other));
-    let (to_one, to_other) = (played.snapshot(one), played.snapshot(other));
+    let one = played.meant(one);
+    let other = played.meant(other);
+    let to_one = played.snapshot(one);
+    let to_other = played.snapshot(other);
     let (first, second) = tokio::join!(
         system.ask(&played.id, one, &to_one),
         system.ask(&played.id, other, &to_other)
@@ -231,7 +235,8 @@ impl PlayedSession {
 
     /// Only what this leaves is still right.
     fn keep(&mut self, left: impl Fn(&Known) -> Result<Vec<Known>, String>) -> Result<(), String> {
-        let (mut may, mut faults) = (Vec::new(), Vec::new());
+        let mut may = Vec::new();
+        let mut faults = Vec::new();
         for known in &self.may {
             match left(known) {
                 Ok(known) => may.extend(known),

@@ -187,7 +187,8 @@ impl Worlds {
         &self,
         work: impl FnOnce(&Storage, Trouble) -> Result<T, StateError> + Send + 'static,
     ) -> BoxFuture<'static, Result<T, StateError>> {
-        let (storage, steps) = (Arc::clone(&self.storage), Arc::clone(&self.steps));
+        let storage = Arc::clone(&self.storage);
+        let steps = Arc::clone(&self.steps);
         Box::pin(async move {
             steps.pass().await;
             let done = match steps.trouble() {
@@ -221,7 +222,8 @@ impl StateServer for Worlds {
         arguments: Map<String, Value>,
         version: Option<i64>,
     ) -> BoxFuture<'static, Result<StateOutcome, StateError>> {
-        let (session, tool) = (session.clone(), tool.to_owned());
+        let session = session.clone();
+        let tool = tool.to_owned();
         self.stepped(move |storage, trouble| {
             match trouble {
                 Trouble::CallsFail => return Err(away()),
@@ -255,7 +257,8 @@ impl StateServer for Worlds {
         session: &SessionId,
         name: &str,
     ) -> BoxFuture<'static, Result<(), StateError>> {
-        let (session, name) = (session.clone(), name.to_owned());
+        let session = session.clone();
+        let name = name.to_owned();
         self.stepped(move |storage, _| match storage.create(session.as_str(), &name) {
             Ok(_) | Err(StorageError::Taken) => Ok(()),
             Err(other) => Err(refused(other)),
@@ -267,7 +270,8 @@ impl StateServer for Worlds {
         if self.steps.undeletable.lock().unwrap().as_ref() == Some(session) {
             return Box::pin(std::future::ready(Err(away())));
         }
-        let (session, steps) = (session.clone(), Arc::clone(&self.steps));
+        let session = session.clone();
+        let steps = Arc::clone(&self.steps);
         let deleted = self.stepped(move |storage, _| match storage.delete(session.as_str()) {
             Ok(()) | Err(StorageError::Unknown(_)) => Ok(()),
             Err(other) => Err(refused(other)),
@@ -305,7 +309,8 @@ pub(super) struct Bus {
 
 impl EventBus for Bus {
     fn publish(&self, event: Event) -> BoxFuture<'static, Result<Published, BoxError>> {
-        let (bus, steps) = (Arc::clone(&self.bus), Arc::clone(&self.steps));
+        let bus = Arc::clone(&self.bus);
+        let steps = Arc::clone(&self.steps);
         Box::pin(async move {
             steps.pass().await;
             let published = bus.publish(event).await?;

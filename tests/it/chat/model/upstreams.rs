@@ -34,7 +34,8 @@ pub(super) struct Upstreams {
 impl Upstreams {
     pub(super) async fn start(storage: &Arc<Storage>, steps: &Arc<Steps>) -> Self {
         let model = Arc::new(Model(Arc::clone(steps)));
-        let (storage, steps) = (Arc::clone(storage), Arc::clone(steps));
+        let storage = Arc::clone(storage);
+        let steps = Arc::clone(steps);
         let worlds = Arc::new(Worlds { storage, steps });
         let (model, thinking) = serve(move |stream| think(stream, Arc::clone(&model))).await;
         let (worlds, storage) = serve(move |stream| keep(stream, Arc::clone(&worlds))).await;

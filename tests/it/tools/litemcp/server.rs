@@ -232,7 +232,8 @@ async fn only_who_may_use_tools_is_let_in() {
     let tokens = Tokens::new(&Secret::new(SECRET), Duration::from_secs(60));
     let device = format!("Bearer {}", tokens.mint(id, "c", Timestamp::now()).unwrap());
     let admin = format!("Bearer {ADMIN}");
-    let (device, admin) = (device.as_str(), admin.as_str());
+    let device = device.as_str();
+    let admin = admin.as_str();
     let of_device = [("Device-Id", id), ("Client-Id", "c")];
     for (headers, status) in [
         (&[][..], 403),
@@ -270,8 +271,8 @@ async fn only_who_may_use_tools_is_let_in() {
 
 #[tokio::test]
 async fn a_call_over_http_ends_when_its_client_leaves() {
-    let (vendors, world) =
-        (Vendors::start().await, TcpListener::bind("127.0.0.1:0").await.unwrap());
+    let vendors = Vendors::start().await;
+    let world = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let locator = format!("http://{}/", world.local_addr().unwrap());
     let server = TestServer::start(&vendors, |config| {
         config.tools.builtin.enabled = vec!["get_location".into()];

@@ -257,7 +257,8 @@ fn whoever_leaves_stops_any_pass() {
     for lines in scripts {
         for patience in 0..20 {
             let script = Script { lines: lines.to_vec(), asked: Vec::new() };
-            let (mut steps, mut after) = (0, 0);
+            let mut steps = 0;
+            let mut after = 0;
             let finish = TwoPass(script).generate(&asking("Four"), &mut |_| {
                 after += u32::from(steps > patience);
                 steps += 1;

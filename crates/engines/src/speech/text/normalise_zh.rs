@@ -238,7 +238,8 @@ impl Scan<'_> {
         if groups.len() < 2 || goes_on {
             return None;
         }
-        let (first, last) = (&groups[0], &groups[groups.len() - 1]);
+        let first = &groups[0];
+        let last = &groups[groups.len() - 1];
         let zero = |group: &String| group.len() > 1 && group.starts_with('0');
         let parted = groups.len() > 2
             || groups.iter().any(zero)
@@ -305,8 +306,9 @@ fn sixtieth(digits: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     #[test]
     fn figures_become_words() {

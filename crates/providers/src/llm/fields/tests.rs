@@ -64,7 +64,8 @@ fn not_at_all(_: &str) -> RefusalBody {
 async fn each_refused_field_is_found_once() {
     let newer = json!({ "max_completion_tokens": 7, "stream_options": {}, "messages": [] });
     for tells in [by_param, by_words] {
-        let (base, known) = (Base::new(&["max_tokens", "temperature"], tells), openai());
+        let base = Base::new(&["max_tokens", "temperature"], tells);
+        let known = openai();
         assert_eq!(base.ask(&known, order()).await, (Some(newer.clone()), 3));
         assert_eq!(base.ask(&known, order()).await, (Some(newer.clone()), 1));
         assert_eq!(known.without_refused(order()), newer);
@@ -79,7 +80,8 @@ async fn a_base_that_names_nothing_is_searched() {
         (&["temperature"], 4),
         (&["max_tokens", "temperature"], 5),
     ] {
-        let (base, known) = (Base::new(refuses, not_at_all), openai());
+        let base = Base::new(refuses, not_at_all);
+        let known = openai();
         assert_eq!(base.ask(&known, order()).await.1, asked, "{refuses:?}");
         let (answer, asked) = base.ask(&known, order()).await;
         assert_eq!((answer.is_some(), asked), (true, 1), "{refuses:?}");
@@ -88,15 +90,18 @@ async fn a_base_that_names_nothing_is_searched() {
 
 #[tokio::test]
 async fn what_is_wrong_in_itself_is_told_and_changes_nothing() {
-    let (base, known) = (Base::new(&["messages"], not_at_all), openai());
+    let base = Base::new(&["messages"], not_at_all);
+    let known = openai();
     for asked in [5, 5, 5, 1, 1] {
         assert_eq!(base.ask(&known, order()).await, (None, asked));
     }
     assert_eq!(known.without_refused(order()), order());
     // A reason that names none of our fields, or fields that were accepted before, need no search.
-    let (base, known) = (Base::new(&["messages"], by_param), openai());
+    let base = Base::new(&["messages"], by_param);
+    let known = openai();
     assert_eq!(base.ask(&known, order()).await, (None, 1));
-    let (right, known) = (Base::new(&[], not_at_all), openai());
+    let right = Base::new(&[], not_at_all);
+    let known = openai();
     assert_eq!(right.ask(&known, order()).await, (Some(order()), 1));
     let base = Base::new(&["messages"], not_at_all);
     assert_eq!(base.ask(&known, order()).await, (None, 1));
@@ -122,7 +127,8 @@ async fn another_failure_ends_the_search() {
 #[test]
 fn models_are_known_by_base_and_name_and_their_number_is_bounded() {
     let findings = Findings::default();
-    let (one, other) = (findings.for_model("b", "m", OPENAI), findings.for_model("b", "n", OPENAI));
+    let one = findings.for_model("b", "m", OPENAI);
+    let other = findings.for_model("b", "n", OPENAI);
     one.answered(0, 1);
     assert!(Arc::ptr_eq(&one, &findings.clone().for_model("b", "m", OPENAI)));
     assert!(!Arc::ptr_eq(&one, &other));

@@ -96,7 +96,8 @@ impl Code {
     pub(super) fn holds(&mut self, behind: &str, end: bool) -> Option<bool> {
         let State::Span(open) = self.state else { return Some(false) };
         let line = behind.split('\n').next().unwrap_or_default();
-        let (mut at, mut sure) = (0, line.len() < behind.len() || end || line.len() > AHEAD);
+        let mut at = 0;
+        let mut sure = line.len() < behind.len() || end || line.len() > AHEAD;
         while let Some(next) = line[at..].find('`') {
             let from = at + next;
             let len = line[from..].len() - line[from..].trim_start_matches('`').len();

@@ -173,7 +173,8 @@ fn header(text: &str) -> Found {
         begins(text, START)
     };
     let Found::Yes(_, len) = first else { return first };
-    let (starts, rest) = (begins(text, CHANNEL) == Found::No, &text[len..]);
+    let starts = begins(text, CHANNEL) == Found::No;
+    let rest = &text[len..];
     let plain = |c: char| c.is_ascii_alphanumeric() || " _.:=-".contains(c);
     let name_len = rest.len() - rest.trim_start_matches(plain).len();
     let (name, behind) = rest.split_at(name_len);

@@ -280,7 +280,8 @@ proptest! {
     fn any_split_gives_the_same(scraps in scraps(), cuts in prop::collection::vec(0_usize..12, 0..40), missing: bool) {
         let text: String = scraps.concat();
         let opening = if missing { Opening::Missing } else { Opening::Marked };
-        let (mut pieces, mut rest) = (Vec::new(), text.as_str());
+        let mut pieces = Vec::new();
+        let mut rest = text.as_str();
         for cut in cuts {
             let at = rest.char_indices().nth(cut).map_or(rest.len(), |(at, _)| at);
             let (piece, behind) = rest.split_at(at);

@@ -99,7 +99,8 @@ fn pairs(text: &str, tools: &[OfferedTool]) -> Option<Vec<Call>> {
 
 /// Parses objects that contain their tool's name, or that follow it.
 fn objects(text: &str, tools: &[OfferedTool]) -> Vec<Call> {
-    let (mut found, mut rest) = (Vec::new(), text);
+    let mut found = Vec::new();
+    let mut rest = text;
     // Start of the text before the current object, after the previous one.
     let mut begun = 0;
     while let Some(at) = rest.find(['{', '[']) {

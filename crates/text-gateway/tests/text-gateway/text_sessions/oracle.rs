@@ -83,13 +83,15 @@ pub(super) struct Oracle {
 
 impl Oracle {
     pub(super) fn new(instances: usize) -> Self {
-        let (sessions, requests) = (HashMap::new(), Vec::new());
+        let sessions = HashMap::new();
+        let requests = Vec::new();
         Self { sessions, requests, idle: IDLE, instances, store_fails: false }
     }
 
     /// A session was told on this instance: it is used.
     pub(super) fn told(&mut self, id: &str, instance: usize, at: Instant) {
-        let (idle, murky) = (self.idle, self.store_fails);
+        let idle = self.idle;
+        let murky = self.store_fails;
         let known = self.sessions.entry(id.to_owned()).or_insert_with(|| Known {
             here: BTreeSet::new(),
             kept: false,
@@ -181,7 +183,8 @@ impl Oracle {
         if let Some(known) = held.as_ref().and_then(|id| self.sessions.get_mut(id)) {
             known.busy += 1;
         }
-        let (session, outcome) = (None, Outcome::Open);
+        let session = None;
+        let outcome = Outcome::Open;
         self.requests.push(Request {
             words,
             named,
@@ -198,7 +201,8 @@ impl Oracle {
     /// A request ended like this.
     pub(super) fn done(&mut self, number: usize, outcome: Outcome, at: Instant) {
         let request = &mut self.requests[number];
-        let (held, session) = (request.held.take(), request.session.clone());
+        let held = request.held.take();
+        let session = request.session.clone();
         let kept = matches!(outcome, Outcome::Answered(_));
         request.outcome = outcome;
         if let Some(id) = &held {

@@ -165,7 +165,8 @@ impl Play {
         if asking.socket.is_none() || asking.asked.len() >= 9 {
             return;
         }
-        let (waits, instance) = (!asking.asked.is_empty(), asking.instance);
+        let waits = !asking.asked.is_empty();
+        let instance = asking.instance;
         let own = if what == Asked::Start && named.is_none() { "" } else { &asking.own };
         let number = self.oracle.sent(words, named, own, instance, waits, Instant::now());
         self.peers[peer].asked.push_back((number, what));
@@ -344,7 +345,8 @@ impl Play {
         message: &Value,
         at: Instant,
     ) {
-        let (code, why) = (message["code"].as_str().unwrap(), message["message"].as_str().unwrap());
+        let code = message["code"].as_str().unwrap();
+        let why = message["message"].as_str().unwrap();
         let late = why.starts_with("Invalid or expired call_id");
         if late || code == "TOOL_REGISTRATION_FAILED" {
             return;

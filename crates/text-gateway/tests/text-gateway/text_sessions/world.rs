@@ -163,7 +163,8 @@ impl Llm for TestModel {
         let (wait, calls) = if answers_tools { (ms(10), [].as_slice()) } else { deeds(&kind) };
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
         let call = |(n, (name, arguments)): (usize, &(&str, &str))| {
-            let (name, arguments) = ((*name).to_owned(), (*arguments).to_owned());
+            let name = (*name).to_owned();
+            let arguments = (*arguments).to_owned();
             Ok(LlmDelta::Call(ToolRequest { id: format!("c{number}-{n}"), name, arguments }))
         };
         let deltas: Vec<Result<LlmDelta, ProviderError>> = match kind.as_str() {
@@ -191,7 +192,8 @@ impl ToolSource for World {
     fn tools(&self) -> Arc<[Tool]> {
         let parameters = json!({"type": "object"});
         let tool = |name: &str| {
-            let (name, description) = (name.into(), "Changes the world.".into());
+            let name = name.into();
+            let description = "Changes the world.".into();
             Tool {
                 name,
                 description,
@@ -224,9 +226,12 @@ pub(crate) struct Instances {
 
 impl Instances {
     pub(crate) fn start(count: usize) -> Self {
-        let (store, model) = (Arc::<MemoryStore>::default(), Arc::<TestModel>::default());
-        let (locks, turned_on) = (Arc::<Locks>::default(), Arc::<AtomicU64>::default());
-        let (began, day) = (Instant::now(), jiff::Timestamp::from_second(1_750_000_000).unwrap());
+        let store = Arc::<MemoryStore>::default();
+        let model = Arc::<TestModel>::default();
+        let locks = Arc::<Locks>::default();
+        let turned_on = Arc::<AtomicU64>::default();
+        let began = Instant::now();
+        let day = jiff::Timestamp::from_second(1_750_000_000).unwrap();
         let clock: Clock = Arc::new(move || {
             let past = jiff::SignedDuration::try_from(began.elapsed()).unwrap();
             let now = day.checked_add(past).unwrap();

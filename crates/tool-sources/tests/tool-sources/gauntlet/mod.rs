@@ -239,7 +239,8 @@ async fn meets(adapter: Adapter, port: u16, (number, row): (usize, Row)) -> Resu
         took.as_millis(),
         took_after.as_millis()
     );
-    let (state, told) = (states(&all).swap_remove(0).1, is_told(&server, hurt));
+    let state = states(&all).swap_remove(0).1;
+    let told = is_told(&server, hurt);
     let stopping = Instant::now();
     process.cancel();
     all.stop().await;
@@ -268,7 +269,8 @@ async fn runs(adapter: Adapter) {
     let Some(behind) = adapter.server().await else { return };
     observed();
     let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
-    let (memory, programs) = (peak_memory_bytes(), children());
+    let memory = peak_memory_bytes();
+    let programs = children();
     let rows = rows::all(adapter.wire(), adapter.in_the_midst());
     let meeting = rows.into_iter().enumerate().map(|row| meets(adapter, behind.port(), row));
     let met: Vec<_> = stream::iter(meeting).buffer_unordered(AT_ONCE).collect().await;

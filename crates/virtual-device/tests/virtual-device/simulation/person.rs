@@ -268,7 +268,8 @@ async fn interrupt(home: &mut Home, before: u64) -> Result<(), Over> {
             answered_or_idle(home, before).await?;
         }
         _ if realtime => {
-            let (cut, deaf) = (home.counts().replies, lock(&home.world).deaf);
+            let cut = home.counts().replies;
+            let deaf = lock(&home.world).deaf;
             let length = home.dice_ms(500, 2_500);
             say(home, length).await?;
             let deadline = home.now() + DECIDED_AFTER;

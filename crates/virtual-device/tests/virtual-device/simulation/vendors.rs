@@ -358,7 +358,8 @@ impl Tts for Mouth {
             _ => world.dice.ms(4_000, 12_000),
         };
         let mut pieces = delivery(&mut world.dice, length);
-        let (mut end, mut wait) = (Ok(()), Duration::ZERO);
+        let mut end = Ok(());
+        let mut wait = Duration::ZERO;
         if world.dice.chance(10) {
             world.failed("tts");
             world.troubled.insert(sentence);
@@ -374,7 +375,9 @@ impl Tts for Mouth {
 /// When the pieces of a sentence come, since it was asked for, and how long each is.
 fn delivery(dice: &mut Dice, length: Duration) -> Vec<(Duration, Duration)> {
     let mut at = dice.ms(80, 600);
-    let (mut last, mut since_stall, mut left) = (at, REFILL, length);
+    let mut last = at;
+    let mut since_stall = REFILL;
+    let mut left = length;
     let mut pieces = Vec::new();
     while !left.is_zero() {
         let piece = left.min(PIECE);

@@ -1,0 +1,11 @@
+//! Other programs of ours, which one starts or becomes: finds them. Not for what they are given.
+
+use std::path::PathBuf;
+
+/// Returns the path of a program: beside the running one, else the first on `PATH`.
+pub fn find(name: &str) -> Option<PathBuf> {
+    let beside = std::env::current_exe().ok().map(|running| running.with_file_name(name));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let on_path = std::env::split_paths(&path).map(|folder| folder.join(name));
+    beside.into_iter().chain(on_path).find(|program| program.is_file())
+}

@@ -1,0 +1,3 @@
+//! Load on a server: many virtual devices, and what is measured of them. The commands of `hearken-dev` stand beside it.
+
+pub mod load;

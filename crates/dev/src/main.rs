@@ -1,0 +1,57 @@
+//! Entry point of `hearken-dev`: what developers run beside the server. Arguments, the command, the exit code.
+
+mod commands;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use commands::{load, mock_services, state_server};
+use hearken_base::{log, open_files};
+
+/// The allocator of all of our own memory, as in the server.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+/// Tools for developers of Hearken and of its clients: load a server, mock its services, serve an example of a state server.
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Load(load::LoadArgs),
+    MockServices(mock_services::Args),
+    StateServer(state_server::Args),
+}
+
+#[actix_web::main]
+async fn main() -> ExitCode {
+    hearken_outbound::tls::choose_provider();
+    open_files::raise_limit();
+    match run(Cli::parse().command).await {
+        Ok(code) => code,
+        Err(error) => {
+            print_error(&format!("{error:#}"));
+            ExitCode::from(2)
+        }
+    }
+}
+
+#[allow(clippy::print_stderr, reason = "the one place that prints failures")]
+fn print_error(text: &str) {
+    eprintln!("hearken-dev: {text}");
+}
+
+async fn run(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Load(args) => load::run(args).await,
+        Command::MockServices(args) => mock_services::run(args).await.map(|()| ExitCode::SUCCESS),
+        Command::StateServer(args) => {
+            log::start_from_environment().map_err(anyhow::Error::from_boxed)?;
+            state_server::run(args).await.map(|()| ExitCode::SUCCESS)
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! REST API of accounts: who asks, and who else may log in. Not for logging in.
+
+use actix_web::{HttpResponse, web};
+use hearken_proto::fault::Fault;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::admin::rights::Right;
+use crate::admin::sessions::{Account, AccountError};
+use crate::http::administration::admin::Admin;
+use crate::http::administration::password::checked;
+use crate::http::extract::{AdminSession, JsonBody, Operator};
+use crate::http::fault::{Answer, Faults, Refusal, refusal, store_failed};
+
+/// Path of one account.
+pub(crate) const ONE: &str = "/api/accounts/{name}";
+
+/// Who asks.
+#[derive(Serialize, ToSchema)]
+struct Asking {
+    /// Name; `admin` also for the admin token.
+    name: String,
+    /// What they may do.
+    right: Right,
+}
+
+/// Account as it is shown.
+#[derive(Serialize, ToSchema)]
+struct AccountShown {
+    /// Name, in lower case.
+    name: String,
+    /// What they may do.
+    right: Right,
+    /// When it was added.
+    #[schema(value_type = String, format = DateTime)]
+    created: Timestamp,
+}
+
+impl From<Account> for AccountShown {
+    fn from(Account { name, right, created, .. }: Account) -> Self {
+        Self { name, right, created }
+    }
+}
+
+/// All accounts but the administrator's.
+#[derive(Serialize, ToSchema)]
+struct AccountsShown {
+    accounts: Vec<AccountShown>,
+}
+
+/// New account.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewAccount {
+    /// Name: 1 to 40 characters, letters and digits without accents, `.`, `_`, `-`; in any case.
+    name: String,
+    right: Right,
+    /// Password, 8 to 128 characters.
+    password: String,
+}
+
+/// Change of an account.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AccountChange {
+    right: Option<Right>,
+    /// Password, 8 to 128 characters; another one ends their sessions.
+    password: Option<String>,
+}
+
+fn refused(error: &AccountError) -> Refusal {
+    let fault = match error {
+        AccountError::Name => Fault::BadRequest,
+        AccountError::Taken | AccountError::TooMany => Fault::Conflict,
+        AccountError::Unknown => Fault::NotFound,
+        AccountError::Store(error) => return store_failed(error),
+    };
+    refusal(fault, &error.to_string())
+}
+
+/// Tells who asks, and what they may do (`GET /api/account`).
+#[utoipa::path(get, path = "/api/account", tag = "accounts",
+    responses((status = 200, body = Asking), Faults))]
+pub(crate) async fn asking(operator: Operator) -> HttpResponse {
+    let right = operator.0.as_ref().map_or(Right::Administrator, |who| who.right);
+    let name = operator.name().to_owned();
+    HttpResponse::Ok().json(Asking { name, right })
+}
+
+/// Lists the accounts (`GET /api/accounts`).
+#[utoipa::path(get, path = "/api/accounts", tag = "accounts",
+    responses((status = 200, body = AccountsShown), Faults))]
+pub(crate) async fn list(_: AdminSession, admin: web::Data<Admin>) -> Answer {
+    let accounts = admin.admin_sessions.accounts().await.map_err(|error| store_failed(&error))?;
+    let accounts = accounts.into_iter().map(AccountShown::from).collect();
+    Ok(HttpResponse::Ok().json(AccountsShown { accounts }))
+}
+
+/// Adds an account (`POST /api/accounts`).
+#[utoipa::path(post, path = "/api/accounts", tag = "accounts", request_body = NewAccount,
+    responses((status = 201, body = AccountShown), Faults))]
+pub(crate) async fn add(
+    session: AdminSession,
+    body: JsonBody<NewAccount>,
+    admin: web::Data<Admin>,
+) -> Answer {
+    let NewAccount { name, right, password } = body.0;
+    checked(&password)?;
+    let by = &session.0.who;
+    let now = Timestamp::now();
+    let added = admin.admin_sessions.add_account((&name, right, &password), by, now).await;
+    let account = added.map_err(|error| refused(&error))?;
+    Ok(HttpResponse::Created().json(AccountShown::from(account)))
+}
+
+/// Changes the right or the password of an account (`PATCH /api/accounts/{name}`).
+#[utoipa::path(patch, path = "/api/accounts/{name}", tag = "accounts",
+    params(("name" = String, Path,)), request_body = AccountChange,
+    responses((status = 200, body = AccountShown), Faults))]
+pub(crate) async fn change(
+    session: AdminSession,
+    name: web::Path<String>,
+    body: JsonBody<AccountChange>,
+    admin: web::Data<Admin>,
+) -> Answer {
+    let AccountChange { right, password } = body.0;
+    password.as_deref().map(checked).transpose()?;
+    let what = (right, password.as_deref());
+    let by = &session.0.who;
+    let changed = admin.admin_sessions.change_account(&name, what, by, Timestamp::now()).await;
+    let account = changed.map_err(|error| refused(&error))?;
+    Ok(HttpResponse::Ok().json(AccountShown::from(account)))
+}
+
+/// Deletes an account; their sessions end (`DELETE /api/accounts/{name}`).
+#[utoipa::path(delete, path = "/api/accounts/{name}", tag = "accounts",
+    params(("name" = String, Path,)), responses((status = 204), Faults))]
+pub(crate) async fn delete(
+    session: AdminSession,
+    name: web::Path<String>,
+    admin: web::Data<Admin>,
+) -> Answer {
+    let deleted = admin.admin_sessions.delete_account(&name, &session.0.who, Timestamp::now());
+    deleted.await.map_err(|error| refused(&error))?;
+    Ok(HttpResponse::NoContent().finish())
+}

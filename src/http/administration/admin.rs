@@ -1,0 +1,434 @@
+//! REST API of the administrator: log-in, settings, sessions, request statistics and the audit log.
+//! Not for the decisions behind them.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::Arc;
+
+use actix_web::{HttpRequest, HttpResponse, web};
+use hearken_cluster::{LocalLimit, RateLimit as _};
+use hearken_museum::Museum;
+use hearken_ports::store::{AuditEntry, MuseumSession, SettingsStore};
+use hearken_proto::fault::Fault;
+use hearken_proto::ids::SessionId;
+use hearken_providers::LlmFigures;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use utoipa::ToSchema;
+
+use crate::admin::rights::least;
+use crate::admin::sessions::LoggedIn;
+use crate::admin::setup_code::SetupCode;
+use crate::admin::{AdminSessions, ChangeError, LoginError, RuntimeSettings, Source, TokenPair};
+use crate::http::extract::{AdminSession, JsonBody};
+use crate::http::fault::{Answer, Faults, Refusal, refusal, store_failed};
+use crate::http::middleware::traffic::TrafficShown;
+use crate::http::middleware::{address_of, middleware_state, too_often};
+use crate::http::params;
+use crate::http::request_identity::{bearer, json as json_body};
+
+/// Default page size.
+const PAGE: u32 = 50;
+/// Largest page size.
+const MAX_PAGE: u32 = 500;
+
+/// Numbers of connections, and the models' cost.
+pub struct Figures {
+    /// Connected devices.
+    pub devices: usize,
+    /// Connected text clients.
+    pub text_clients: usize,
+    /// Use of the language models, by frontend.
+    pub llm: BTreeMap<&'static str, LlmFigures>,
+}
+
+/// State of the administrator's routes.
+pub struct Admin {
+    /// Sessions of the administrator.
+    pub admin_sessions: AdminSessions,
+    /// Code with which the first password is chosen.
+    pub setup_code: SetupCode,
+    /// Settings that can change at run time.
+    pub settings: Arc<RuntimeSettings>,
+    /// Store with the audit log.
+    pub store: Arc<dyn SettingsStore>,
+    /// Museum clients.
+    pub museum: Arc<Museum>,
+    /// Numbers of connections, and the models' cost.
+    pub figures: Arc<dyn Fn() -> Figures + Send + Sync>,
+    /// Rate limit of log-in attempts, by address.
+    pub attempts: LocalLimit,
+}
+
+pub(crate) fn not_logged_in(error: &LoginError) -> Refusal {
+    match error {
+        LoginError::Store(error) => store_failed(error),
+        LoginError::HasPassword | LoginError::Configured => {
+            refusal(Fault::Conflict, &error.to_string())
+        }
+        error => refusal(Fault::Unauthorized, &error.to_string()),
+    }
+}
+
+impl Admin {
+    /// Returns who shows an access token, if their right opens this route.
+    pub(crate) async fn verified(&self, request: &HttpRequest) -> Result<LoggedIn, Refusal> {
+        let token = bearer(request);
+        if token.is_empty() {
+            let about = "log in at /api/admin/login, and show the access token";
+            return Err(refusal(Fault::Unauthorized, about));
+        }
+        let verified = self.admin_sessions.verify(&token, Timestamp::now()).await;
+        let who = verified.map_err(|error| not_logged_in(&error))?;
+        let pattern = request.match_pattern().unwrap_or_default();
+        let least = least(request.method(), &pattern);
+        if who.right < least {
+            let about =
+                format!("this needs the right `{}`, you have `{}`", least.name(), who.right.name());
+            return Err(refusal(Fault::Forbidden, &about));
+        }
+        Ok(who)
+    }
+
+    pub(crate) async fn attempt(&self, request: &HttpRequest) -> Result<(), Refusal> {
+        self.attempts.take(&address_of(request)).await.map_err(|wait| too_often(wait).into())
+    }
+
+    /// Renders every changeable setting by section, with the origin of each value.
+    fn shown(&self) -> HttpResponse {
+        let mut settings: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
+        let mut sources = BTreeMap::new();
+        for (key, value, source) in self.settings.shown() {
+            let (section, field) = key.split_once('.').unwrap_or(("", key));
+            settings.entry(section).or_default().insert(field, value);
+            sources.insert(key, source);
+        }
+        HttpResponse::Ok().json(SettingsShown { settings, sources })
+    }
+}
+
+/// Credentials of the administrator.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct LogIn {
+    /// Name: `admin`, or that of an account.
+    username: String,
+    /// Password; of `admin` it is `admin.password`, else the one that was chosen, else the admin token.
+    password: String,
+}
+
+/// Logs in (`POST /api/admin/login`).
+#[utoipa::path(post, path = "/api/admin/login", tag = "administrator", request_body = LogIn,
+    responses((status = 200, body = TokenPair), Faults))]
+pub(crate) async fn log_in(
+    request: HttpRequest,
+    payload: web::Payload,
+    admin: web::Data<Admin>,
+) -> Answer {
+    admin.attempt(&request).await?;
+    let LogIn { username, password } = json_body(payload).await?;
+    let from = address_of(&request);
+    let pair = admin.admin_sessions.log_in(&username, &password, &from, Timestamp::now()).await;
+    let pair = pair.map_err(|error| {
+        if matches!(error, LoginError::Wrong) {
+            tracing::warn!(from, "refused a log-in");
+        }
+        not_logged_in(&error)
+    })?;
+    Ok(HttpResponse::Ok().insert_header(("cache-control", "no-store")).json(pair))
+}
+
+/// Refresh token in exchange for the next two tokens.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Refresh {
+    /// Refresh token of the last pair; single-use.
+    refresh_token: String,
+}
+
+/// Exchanges a refresh token for new tokens (`POST /api/admin/refresh`).
+#[utoipa::path(post, path = "/api/admin/refresh", tag = "administrator", request_body = Refresh,
+    responses((status = 200, body = TokenPair), Faults))]
+pub(crate) async fn refresh(
+    request: HttpRequest,
+    payload: web::Payload,
+    admin: web::Data<Admin>,
+) -> Answer {
+    admin.attempt(&request).await?;
+    let Refresh { refresh_token } = json_body(payload).await?;
+    let pair =
+        admin.admin_sessions.refresh(&refresh_token, &address_of(&request), Timestamp::now()).await;
+    let pair = pair.map_err(|error| not_logged_in(&error))?;
+    Ok(HttpResponse::Ok().insert_header(("cache-control", "no-store")).json(pair))
+}
+
+/// Ends the session (`POST /api/admin/logout`).
+#[utoipa::path(post, path = "/api/admin/logout", tag = "administrator",
+    responses((status = 204), Faults))]
+pub(crate) async fn log_out(
+    session: AdminSession,
+    request: HttpRequest,
+    admin: web::Data<Admin>,
+) -> Answer {
+    let left =
+        admin.admin_sessions.log_out(&session.0, &address_of(&request), Timestamp::now()).await;
+    left.map_err(|error| store_failed(&error))?;
+    Ok(HttpResponse::NoContent().finish())
+}
+
+/// Settings that can change while the server runs.
+#[derive(Serialize, ToSchema)]
+struct SettingsShown {
+    /// Values by section and field.
+    #[schema(value_type = BTreeMap<String, BTreeMap<String, Value>>)]
+    settings: BTreeMap<&'static str, BTreeMap<&'static str, Value>>,
+    /// Origins of the values by name, as `llm.model`.
+    #[schema(value_type = BTreeMap<String, Source>)]
+    sources: BTreeMap<&'static str, Source>,
+}
+
+/// Settings to change, by section and field (`{"llm": {"model": "x"}}`) or by name (`{"llm.model": "x"}`); `null` goes back to
+/// the value of the configuration.
+#[derive(Deserialize, ToSchema)]
+pub(crate) struct SettingsChange(Map<String, Value>);
+
+/// Returns the changeable settings (`GET /api/admin/config`).
+#[utoipa::path(get, path = "/api/admin/config", tag = "administrator",
+    responses((status = 200, body = SettingsShown), Faults))]
+pub(crate) async fn config(_: AdminSession, admin: web::Data<Admin>) -> HttpResponse {
+    admin.shown()
+}
+
+/// Changes the given settings; the others stay (`PUT` and `PATCH /api/admin/config`).
+#[utoipa::path(method(put, patch), path = "/api/admin/config", tag = "administrator",
+    request_body = SettingsChange,
+    responses((status = 200, body = SettingsShown), Faults))]
+pub(crate) async fn change(
+    session: AdminSession,
+    body: JsonBody<SettingsChange>,
+    admin: web::Data<Admin>,
+) -> Answer {
+    let wanted = flat(body.0.0)?;
+    if wanted.is_empty() {
+        return Err(refusal(Fault::BadRequest, "name at least one setting"));
+    }
+    let change = admin.settings.change(&wanted, &session.0.who, Timestamp::now());
+    change.await.map_err(|error| match &error {
+        ChangeError::Environment(_) => refusal(Fault::Conflict, &error.to_string()),
+        ChangeError::Store(error) => store_failed(error),
+        _ => refusal(Fault::BadRequest, &error.to_string()),
+    })?;
+    Ok(admin.shown())
+}
+
+/// Flattens settings to names with dots: `{"llm": {"model": "x"}}` and `{"llm.model": "x"}` are
+/// equal, and only one of them may be present. A setting may be a table itself.
+fn flat(body: Map<String, Value>) -> Result<BTreeMap<String, Value>, Refusal> {
+    let mut wanted = BTreeMap::new();
+    let mut put = |name: String, value| match wanted.entry(name) {
+        Entry::Vacant(place) => {
+            place.insert(value);
+            Ok(())
+        }
+        Entry::Occupied(place) => {
+            Err(refusal(Fault::BadRequest, &format!("`{}` stands twice", place.key())))
+        }
+    };
+    for (name, value) in body {
+        match value {
+            // The name of a section has no dots: this is a setting that is a table.
+            Value::Object(section) if !name.contains('.') => {
+                let mut fields = section.into_iter();
+                fields.try_for_each(|(field, value)| put(format!("{name}.{field}"), value))?;
+            }
+            value => put(name, value)?,
+        }
+    }
+    Ok(wanted)
+}
+
+fn limit(request: &HttpRequest) -> Result<u32, Refusal> {
+    let limit = params::number(request, "limit", (1, MAX_PAGE), Fault::BadRequest)?;
+    Ok(limit.unwrap_or(PAGE))
+}
+
+/// Session of a museum client, without its dialogue.
+#[derive(Serialize, ToSchema)]
+struct MuseumSessionShown {
+    /// Data that the client sent about itself.
+    #[schema(value_type = Object)]
+    client_metadata: Value,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+    #[schema(value_type = String, format = DateTime)]
+    expires_at: Timestamp,
+    /// Number of the client's functions.
+    functions: usize,
+    id: String,
+    /// Always `museum`.
+    kind: &'static str,
+    #[schema(value_type = String, format = DateTime)]
+    last_used_at: Timestamp,
+    /// Number of messages of its dialogue.
+    messages: usize,
+    /// Number of its uses.
+    requests: i64,
+}
+
+impl From<MuseumSession> for MuseumSessionShown {
+    fn from(session: MuseumSession) -> Self {
+        Self {
+            client_metadata: session.metadata,
+            created_at: session.created_at,
+            expires_at: session.expires_at,
+            functions: session.functions.len(),
+            id: session.id.as_str().to_owned(),
+            kind: "museum",
+            last_used_at: session.last_used_at,
+            messages: session.history.len(),
+            requests: session.requests,
+        }
+    }
+}
+
+/// Page of sessions of museum clients.
+#[derive(Serialize, ToSchema)]
+struct MuseumSessions {
+    limit: u32,
+    offset: u32,
+    /// The most recently used first.
+    sessions: Vec<MuseumSessionShown>,
+    /// Number of all sessions.
+    total: u64,
+}
+
+/// Lists sessions of museum clients, the most recently used first (`GET
+/// /api/admin/sessions?offset=&limit=`).
+#[utoipa::path(get, path = "/api/admin/sessions", tag = "administrator",
+    params(("offset" = Option<u32>, Query,), ("limit" = Option<u32>, Query, minimum = 1, maximum = 500)),
+    responses((status = 200, body = MuseumSessions), Faults))]
+pub(crate) async fn sessions(
+    _: AdminSession,
+    request: HttpRequest,
+    admin: web::Data<Admin>,
+) -> Answer {
+    let offset = params::number(&request, "offset", (0, u32::MAX), Fault::BadRequest)?;
+    let offset = offset.unwrap_or(0);
+    let limit = limit(&request)?;
+    let listed = admin.museum.sessions(offset, limit).await;
+    let (sessions, total) = listed.map_err(|error| store_failed(&error))?;
+    let sessions = sessions.into_iter().map(MuseumSessionShown::from).collect();
+    Ok(HttpResponse::Ok().json(MuseumSessions { limit, offset, sessions, total }))
+}
+
+/// Ends a session (`DELETE /api/admin/sessions/{id}`).
+#[utoipa::path(delete, path = "/api/admin/sessions/{id}", tag = "administrator", params(("id" = String, Path,)),
+    responses((status = 204), Faults))]
+pub(crate) async fn end_session(
+    session: AdminSession,
+    request: HttpRequest,
+    path: web::Path<String>,
+    admin: web::Data<Admin>,
+) -> Answer {
+    let id = SessionId::new(path.into_inner());
+    let ended = admin.museum.end(&id).await.map_err(|error| store_failed(&error))?;
+    if !ended {
+        return Err(refusal(Fault::NotFound, "no such session"));
+    }
+    let entry = AuditEntry {
+        number: 0,
+        at: Timestamp::now(),
+        who: session.0.who,
+        what: "session ended".into(),
+        details: json!({"session_id": id.as_str(), "kind": "museum", "from": address_of(&request)}),
+    };
+    admin.store.note(&entry).await.map_err(|error| store_failed(&error))?;
+    Ok(HttpResponse::NoContent().finish())
+}
+
+/// Statistics of the server.
+#[derive(Serialize, ToSchema)]
+struct AdminMetrics {
+    /// Connected devices.
+    devices: usize,
+    /// Requests, where they are counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    http: Option<TrafficShown>,
+    /// Use of the language models, by frontend.
+    #[schema(value_type = BTreeMap<String, LlmFigures>)]
+    llm: BTreeMap<&'static str, LlmFigures>,
+    /// Sessions of museum clients.
+    museum_sessions: u64,
+    /// Connected text clients.
+    text_clients: usize,
+}
+
+/// Returns statistics: sessions, requests by route and outcome, durations, errors, and other
+/// counters (`GET /api/admin/metrics`).
+#[utoipa::path(get, path = "/api/admin/metrics", tag = "administrator",
+    responses((status = 200, body = AdminMetrics), Faults))]
+pub(crate) async fn metrics(
+    _: AdminSession,
+    request: HttpRequest,
+    admin: web::Data<Admin>,
+) -> Answer {
+    let Figures { devices, text_clients, llm } = (admin.figures)();
+    let listed = admin.museum.sessions(0, 1).await;
+    let (_, museum_sessions) = listed.map_err(|error| store_failed(&error))?;
+    let http = middleware_state(&request).map(|state| state.traffic().shown());
+    let told = AdminMetrics { devices, http, llm, museum_sessions, text_clients };
+    Ok(HttpResponse::Ok().json(told))
+}
+
+/// Entry of the audit log.
+#[derive(Serialize, ToSchema)]
+struct AuditShown {
+    #[schema(value_type = String, format = DateTime)]
+    at: Timestamp,
+    /// Details, such as old and new values; contains no secrets.
+    #[schema(value_type = Object)]
+    details: Value,
+    /// Number of the entry, in order of time.
+    number: i64,
+    /// Name of the action.
+    what: String,
+    /// Author of the action.
+    who: String,
+}
+
+impl From<AuditEntry> for AuditShown {
+    fn from(AuditEntry { number, at, who, what, details }: AuditEntry) -> Self {
+        Self { at, details, number, what, who }
+    }
+}
+
+/// Part of the audit log.
+#[derive(Serialize, ToSchema)]
+struct AuditPage {
+    /// The latest first.
+    entries: Vec<AuditShown>,
+    /// Value of `before` for the next page; `null` if there is none.
+    #[schema(required)]
+    next: Option<i64>,
+}
+
+/// Lists the audit log: changes and their authors, the latest first (`GET
+/// /api/admin/audit?before=&limit=`).
+#[utoipa::path(get, path = "/api/admin/audit", tag = "administrator",
+    params(("before" = Option<i64>, Query,), ("limit" = Option<u32>, Query, minimum = 1, maximum = 500)),
+    responses((status = 200, body = AuditPage), Faults))]
+pub(crate) async fn audit(
+    _: AdminSession,
+    request: HttpRequest,
+    admin: web::Data<Admin>,
+) -> Answer {
+    let before = params::number(&request, "before", (1, i64::MAX), Fault::BadRequest)?;
+    let limit = limit(&request)?;
+    let entries = admin.store.audit(before, limit).await.map_err(|e| store_failed(&e))?;
+    let full = u32::try_from(entries.len()).unwrap_or(u32::MAX) == limit;
+    let next = entries.last().map(|entry| entry.number).filter(|_| full);
+    let entries = entries.into_iter().map(AuditShown::from).collect();
+    Ok(HttpResponse::Ok().json(AuditPage { entries, next }))
+}

@@ -1,0 +1,9 @@
+//! Routes of the administrator and of accounts: log-in, settings, people whose voices are known, tests of services, backup.
+
+pub(crate) mod accounts;
+pub(crate) mod admin;
+pub(crate) mod backup;
+pub(crate) mod password;
+pub(crate) mod persons;
+pub(crate) mod service_calls;
+pub(crate) mod services;

@@ -1,0 +1,118 @@
+//! REST API of passwords: choosing the administrator's first one with a code, and changing one's own. Not for log-ins.
+
+use actix_web::{HttpRequest, HttpResponse, web};
+use hearken_proto::fault::Fault;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::admin::password::{Credential, PasswordState, RULE, is_acceptable};
+use crate::admin::sessions::USERNAME;
+use crate::admin::{LoginError, TokenPair};
+use crate::http::administration::admin::{Admin, not_logged_in};
+use crate::http::extract::{AdminSession, Near};
+use crate::http::fault::{Answer, Faults, Refusal, refusal, store_failed};
+use crate::http::middleware::address_of;
+use crate::http::request_identity::json as json_body;
+
+/// Path of the first password.
+pub(crate) const SETUP: &str = "/api/admin/setup";
+
+/// Which password holds.
+#[derive(Serialize, ToSchema)]
+struct SetupShown {
+    /// `none` while the admin token logs in, `set` if one was chosen, `configured` if `admin.password` decides.
+    password: PasswordState,
+}
+
+/// Body of the request to choose the first password.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct First {
+    /// Code that the server logged at its start.
+    code: String,
+    /// Password, 8 to 128 characters.
+    password: String,
+}
+
+/// Body of the request to change the password.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = PasswordChange)]
+struct Change {
+    /// Password of now, or the admin token where none is chosen.
+    current: String,
+    /// Password, 8 to 128 characters.
+    password: String,
+}
+
+pub(crate) fn checked(password: &str) -> Result<(), Refusal> {
+    is_acceptable(password).then_some(()).ok_or_else(|| refusal(Fault::BadRequest, RULE))
+}
+
+fn logged_in(pair: Result<TokenPair, LoginError>) -> Answer {
+    let pair = pair.map_err(|error| not_logged_in(&error))?;
+    Ok(HttpResponse::Ok().insert_header(("cache-control", "no-store")).json(pair))
+}
+
+/// Tells clients near by whether a password was chosen (`GET /api/admin/setup`).
+#[utoipa::path(get, path = "/api/admin/setup", tag = "administrator",
+    responses((status = 200, body = SetupShown), Faults))]
+pub(crate) async fn state(_: Near, admin: web::Data<Admin>) -> Answer {
+    let credential = admin.admin_sessions.passwords().credential().await;
+    let password = credential.map_err(|error| store_failed(&error))?.state();
+    Ok(HttpResponse::Ok().json(SetupShown { password }))
+}
+
+/// Chooses the first password with the code in the server's log, and logs in (`POST /api/admin/setup`).
+#[utoipa::path(post, path = "/api/admin/setup", tag = "administrator", request_body = First,
+    responses((status = 200, body = TokenPair), Faults))]
+pub(crate) async fn choose_first(
+    request: HttpRequest,
+    payload: web::Payload,
+    admin: web::Data<Admin>,
+) -> Answer {
+    admin.attempt(&request).await?;
+    let First { code, password } = json_body(payload).await?;
+    checked(&password)?;
+    let credential = admin.admin_sessions.passwords().credential().await;
+    if !matches!(credential.map_err(|error| store_failed(&error))?, Credential::Token(_)) {
+        return Err(not_logged_in(&LoginError::HasPassword));
+    }
+    let from = address_of(&request);
+    if !admin.setup_code.is(&code) {
+        tracing::warn!(from, "refused a wrong code for the first password");
+        let about = "the code is wrong or too old: look for it in the server's log, or start the \
+                     server again for another";
+        return Err(refusal(Fault::Unauthorized, about));
+    }
+    let pair = admin.admin_sessions.choose_first(&password, &from, Timestamp::now()).await;
+    if pair.is_ok() {
+        admin.setup_code.end();
+        tracing::info!(from, "chose the first password of the administrator");
+    }
+    logged_in(pair)
+}
+
+/// Changes the password of who is logged in; all their other sessions end (`POST /api/admin/password`).
+#[utoipa::path(post, path = "/api/admin/password", tag = "administrator", request_body = Change,
+    responses((status = 200, body = TokenPair), Faults))]
+pub(crate) async fn change(
+    session: AdminSession,
+    request: HttpRequest,
+    payload: web::Payload,
+    admin: web::Data<Admin>,
+) -> Answer {
+    admin.attempt(&request).await?;
+    let Change { current, password } = json_body(payload).await?;
+    checked(&password)?;
+    let from = address_of(&request);
+    let now = Timestamp::now();
+    let who = session.0.who.as_str();
+    let pair = admin.admin_sessions.change_password(who, &current, &password, &from, now).await;
+    if pair.is_ok() && who == USERNAME {
+        admin.setup_code.end();
+        tracing::info!(from, "changed the password of the administrator");
+    }
+    logged_in(pair)
+}

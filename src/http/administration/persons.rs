@@ -1,0 +1,362 @@
+//! REST API of people whose voices are known: listing, enrolling by recordings, renaming, forgetting and deleting. Not
+//! for recognising them. Voices are never shown.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::{HttpResponse, web};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use hearken_dialogue::people::{MOST_SENTENCES, People, PeopleError};
+use hearken_ports::store::{RoleStore, StoreError};
+use hearken_ports::{BoxError, Exchange, Person, PersonId};
+use hearken_proto::fault::Fault;
+use hearken_proto::json;
+use serde::de::{SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
+use utoipa::ToSchema;
+
+use crate::http::extract::{JsonBody, Operator};
+use crate::http::fault::{Answer, Faults, Refusal, log_outage, refusal, store_failed};
+use crate::http::tools::roles;
+use crate::http::wav;
+
+/// Path of one person.
+pub(crate) const ONE: &str = "/api/persons/{id}";
+/// Path of what is remembered of a person.
+pub(crate) const MEMORIES: &str = "/api/persons/{id}/memories";
+/// Largest request, in bytes: ten of the longest recordings, mono at 48 kHz, in base64.
+const MAX_BYTES: usize = 40 << 20;
+/// Largest body that is read again to tell what is wrong with it, in bytes.
+const EXPLAINED_BYTES: usize = 128 << 10;
+/// Longest wait for the recordings.
+const BODY_WITHIN: Duration = Duration::from_secs(60);
+
+/// State of the routes about people.
+pub struct Persons {
+    people: People,
+    roles: Arc<dyn RoleStore>,
+    /// One person is enrolled at a time: recordings are large.
+    enrolling: Semaphore,
+}
+
+impl Persons {
+    /// Creates the state. Whoever is stored is also shown, and can be deleted, where no model of voices is configured.
+    pub fn new(people: People, roles: Arc<dyn RoleStore>) -> Self {
+        Self { people, roles, enrolling: Semaphore::new(1) }
+    }
+
+    /// Returns the people that are recognised; refuses the request if no model is configured.
+    fn recognised(&self) -> Result<&People, Refusal> {
+        let about = "no voices are described here: set `speakers.model` and restart the server";
+        let recognises = self.people.recognises();
+        recognises.then_some(&self.people).ok_or_else(|| refusal(Fault::Conflict, about))
+    }
+
+    /// Returns all people.
+    async fn all(&self) -> Result<Vec<Arc<Person>>, Refusal> {
+        self.people.refresh().await.map_err(|error| failed(&error))?;
+        Ok(self.people.all())
+    }
+}
+
+/// Builds the response to an error of the store.
+fn failed(error: &BoxError) -> Refusal {
+    if let Some(error) = error.downcast_ref::<StoreError>() {
+        return store_failed(error);
+    }
+    log_outage(error.as_ref());
+    refusal(Fault::Unavailable, "the store failed")
+}
+
+/// Converts the reason of a refused change to an answer.
+fn refused(error: &PeopleError) -> Refusal {
+    let (fault, remedy) = match error {
+        PeopleError::Store(error) => return failed(error),
+        PeopleError::Name | PeopleError::Recordings | PeopleError::Fact => (Fault::BadRequest, ""),
+        PeopleError::TooShort(_) => (Fault::BadRequest, ": give one of a whole sentence"),
+        PeopleError::NotAlike => {
+            (Fault::BadRequest, ": record one person alone, close by and in a quiet place")
+        }
+        PeopleError::NameTaken => (Fault::Conflict, ": choose another"),
+        PeopleError::TooMany => (Fault::Conflict, ""),
+        PeopleError::Unknown => return no_such_person(),
+        PeopleError::Busy => (Fault::Busy, ""),
+    };
+    refusal(fault, &format!("{error}{remedy}"))
+}
+
+fn no_such_person() -> Refusal {
+    refusal(Fault::NotFound, "no such person")
+}
+
+fn id_of(path: &str) -> PersonId {
+    PersonId(path.to_lowercase())
+}
+
+/// A person, without what is typical of their voice.
+#[derive(Serialize, ToSchema)]
+struct PersonShown {
+    /// What they asked to be remembered, oldest first.
+    facts: Vec<String>,
+    /// Id, which never changes.
+    id: String,
+    /// Name, which nobody else has.
+    name: String,
+    /// Number of recordings of their voice.
+    recordings: usize,
+    /// Id of the role that answers them; null for that of the device.
+    #[schema(required)]
+    role: Option<String>,
+}
+
+impl From<&Person> for PersonShown {
+    fn from(person: &Person) -> Self {
+        Self {
+            facts: person.facts.clone(),
+            id: person.id.0.clone(),
+            name: person.name.clone(),
+            recordings: person.voices.len(),
+            role: Some(person.role_id.clone()).filter(|role| !role.is_empty()),
+        }
+    }
+}
+
+/// All people.
+#[derive(Serialize, ToSchema)]
+struct PersonsShown {
+    /// In the order in which they were added.
+    persons: Vec<PersonShown>,
+}
+
+/// What a person said and was answered.
+#[derive(Serialize, ToSchema)]
+struct ExchangeShown {
+    /// Part of the answer that they heard.
+    answered: String,
+    said: String,
+}
+
+/// A person with all that is remembered of them.
+#[derive(Serialize, ToSchema)]
+struct PersonDetail {
+    /// Their last exchanges, oldest first.
+    exchanges: Vec<ExchangeShown>,
+    #[serde(flatten)]
+    person: PersonShown,
+}
+
+/// Lists all people in the order in which they were added (`GET /api/persons`).
+#[utoipa::path(get, path = "/api/persons", tag = "persons",
+    responses((status = 200, body = PersonsShown), Faults))]
+pub(crate) async fn list(_: Operator, persons: web::Data<Persons>) -> Answer {
+    let all = persons.all().await?;
+    let persons = all.iter().map(|person| PersonShown::from(&**person)).collect();
+    Ok(HttpResponse::Ok().json(PersonsShown { persons }))
+}
+
+/// Returns a person with all that is remembered of them (`GET /api/persons/{id}`).
+#[utoipa::path(get, path = "/api/persons/{id}", tag = "persons", params(("id" = String, Path,)),
+    responses((status = 200, body = PersonDetail), Faults))]
+pub(crate) async fn get(_: Operator, id: web::Path<String>, persons: web::Data<Persons>) -> Answer {
+    let id = id_of(&id);
+    let all = persons.all().await?;
+    let person = all.iter().find(|person| person.id == id).ok_or_else(no_such_person)?;
+    let shown = |exchange: &Exchange| ExchangeShown {
+        answered: exchange.answered.clone(),
+        said: exchange.said.clone(),
+    };
+    let exchanges = person.exchanges.iter().map(shown).collect();
+    let person = PersonShown::from(&**person);
+    Ok(HttpResponse::Ok().json(PersonDetail { exchanges, person }))
+}
+
+/// Body of the request to enrol a person.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Enrol {
+    /// Name; no two people have the same.
+    name: String,
+    /// WAV files in base64, a sentence each, 3 to 10: 16-bit PCM, mono or stereo, 8 to 48 kHz, at most 30 s.
+    #[schema(value_type = Vec<String>)]
+    recordings: Recordings,
+}
+
+/// Recordings in base64, no more than are taken.
+struct Recordings(Vec<String>);
+
+impl<'de> Deserialize<'de> for Recordings {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Few;
+        impl<'de> Visitor<'de> for Few {
+            type Value = Recordings;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an array")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Recordings, A::Error> {
+                let mut all = Vec::new();
+                while let Some(recording) = list.next_element()? {
+                    if all.len() == MOST_SENTENCES {
+                        return Err(serde::de::Error::custom(PeopleError::Recordings));
+                    }
+                    all.push(recording);
+                }
+                Ok(Recordings(all))
+            }
+        }
+        deserializer.deserialize_seq(Few)
+    }
+}
+
+/// Enrols a person by recordings of their voice (`POST /api/persons`).
+#[utoipa::path(post, path = "/api/persons", tag = "persons",
+    request_body = Enrol,
+    responses((status = 201, body = PersonShown), Faults))]
+pub(crate) async fn enrol(
+    _: Operator,
+    payload: web::Payload,
+    persons: web::Data<Persons>,
+) -> Answer {
+    let Ok(_alone) = persons.enrolling.try_acquire() else {
+        return Err(refusal(Fault::Busy, "another person is being enrolled"));
+    };
+    let body = read(payload).await?;
+    let Enrol { name, recordings } = blocking(move || parse(&body)).await?;
+    let people = persons.recognised()?;
+    let recordings = blocking(move || decode(recordings.0)).await?;
+    let person = people.enrol_recordings(&name, recordings).await.map_err(|e| refused(&e))?;
+    tracing::info!(person = person.id.0, "enrolled a person");
+    Ok(HttpResponse::Created().json(PersonShown::from(&*person)))
+}
+
+async fn read(payload: web::Payload) -> Result<Bytes, Refusal> {
+    let reading = payload.to_bytes_limited(MAX_BYTES);
+    match tokio::time::timeout(BODY_WITHIN, reading).await {
+        Err(_) => Err(refusal(Fault::Idle, "the recordings did not come in time")),
+        Ok(Err(_)) => {
+            let about = "all recordings together have at most 40 MiB in base64: give shorter ones";
+            Err(refusal(Fault::TooLarge, about))
+        }
+        Ok(Ok(Err(_))) => Err(refusal(Fault::BadRequest, "the body breaks off")),
+        Ok(Ok(Ok(bytes))) => Ok(bytes),
+    }
+}
+
+/// Does long work in a thread that serves nobody else. Its error is the reason of a bad request.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, String> + Send + 'static,
+) -> Result<T, Refusal> {
+    let done = web::block(work).await;
+    let done = done.map_err(|_| refusal(Fault::GoingAway, "the server is stopping"))?;
+    done.map_err(|about| refusal(Fault::BadRequest, &about))
+}
+
+/// Parses the body without a copy of all its values, which may take a hundred times as much memory. What is wrong with
+/// a small one is told as with all other bodies.
+fn parse(body: &[u8]) -> Result<Enrol, String> {
+    match serde_json::from_slice(body) {
+        Ok(asked) if body.trim_ascii_start().starts_with(b"{") => Ok(asked),
+        Err(error) if body.len() > EXPLAINED_BYTES => Err(format!("the body: {error}")),
+        _ => json::read(body).map_err(|error| error.about("the body")),
+    }
+}
+
+fn decode(recordings: Vec<String>) -> Result<Vec<Vec<i16>>, String> {
+    let decode = |(n, recording): (usize, String)| {
+        let file = STANDARD.decode(recording.trim_ascii());
+        let file = file.map_err(|_| format!("recording {} is not base64", n + 1))?;
+        wav::read(&file).map_err(|error| format!("recording {} cannot be used: {error}", n + 1))
+    };
+    recordings.into_iter().enumerate().map(decode).collect()
+}
+
+/// Body of the request to change a person; at least one field is required.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = PersonChange)]
+struct Change {
+    name: Option<String>,
+    /// Id of the role that answers them; null for that of the device.
+    #[schema(value_type = Option<String>)]
+    role: Option<Value>,
+}
+
+impl Change {
+    fn read(mut fields: Map<String, Value>) -> Result<Self, Refusal> {
+        // `null` has a meaning.
+        let role = fields.remove("role");
+        let read = json::typed(fields);
+        let read: Self = read.map_err(|e| refusal(Fault::BadRequest, &e.about("the body")))?;
+        if role.is_none() && read.name.is_none() {
+            return Err(refusal(Fault::BadRequest, "give a `name` or a `role`"));
+        }
+        Ok(Self { role, ..read })
+    }
+}
+
+/// Changes a person: their name, or the role that answers them (`PATCH /api/persons/{id}`).
+#[utoipa::path(patch, path = "/api/persons/{id}", tag = "persons", params(("id" = String, Path,)),
+    request_body = Change,
+    responses((status = 200, body = PersonShown), Faults))]
+pub(crate) async fn change(
+    _: Operator,
+    id: web::Path<String>,
+    fields: JsonBody<Map<String, Value>>,
+    persons: web::Data<Persons>,
+) -> Answer {
+    let asked = Change::read(fields.0)?;
+    let people = persons.recognised()?;
+    let id = id_of(&id);
+    let role = match &asked.role {
+        Some(role) => Some(roles::given(role, persons.roles.roles().await)?),
+        None => None,
+    };
+    // Another instance may have added them.
+    people.refresh().await.map_err(|error| failed(&error))?;
+    let mut person = people.get(&id).ok_or_else(no_such_person)?;
+    if let Some(name) = asked.name {
+        person = people.rename(&id, &name).await.map_err(|e| refused(&e))?;
+    }
+    if let Some(role) = role {
+        person = people.give_role(&id, &role).await.map_err(|e| refused(&e))?;
+    }
+    tracing::info!(person = person.id.0, "changed a person");
+    Ok(HttpResponse::Ok().json(PersonShown::from(&*person)))
+}
+
+/// Deletes a person with all that is remembered of them (`DELETE /api/persons/{id}`).
+#[utoipa::path(delete, path = "/api/persons/{id}", tag = "persons", params(("id" = String, Path,)),
+    responses((status = 204), Faults))]
+pub(crate) async fn delete(
+    _: Operator,
+    id: web::Path<String>,
+    persons: web::Data<Persons>,
+) -> Answer {
+    let id = id_of(&id);
+    persons.people.delete(&id).await.map_err(|e| refused(&e))?;
+    tracing::info!(person = id.0, "deleted a person");
+    Ok(HttpResponse::NoContent().finish())
+}
+
+/// Forgets all that is remembered of a person; their voice stays known (`DELETE /api/persons/{id}/memories`).
+#[utoipa::path(delete, path = "/api/persons/{id}/memories", tag = "persons", params(("id" = String, Path,)),
+    responses((status = 204), Faults))]
+pub(crate) async fn forget(
+    _: Operator,
+    id: web::Path<String>,
+    persons: web::Data<Persons>,
+) -> Answer {
+    let id = id_of(&id);
+    persons.people.forget_memories(&id).await.map_err(|e| refused(&e))?;
+    tracing::info!(person = id.0, "forgot what was remembered of a person");
+    Ok(HttpResponse::NoContent().finish())
+}
+
+#[cfg(test)]
+mod tests;

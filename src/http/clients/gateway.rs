@@ -1,0 +1,68 @@
+//! Handshake of text clients at `/`, and the page for trying them. Not for their messages, which
+//! the actor handles.
+
+use actix_web::http::header;
+use actix_web::{HttpRequest, HttpResponse, web};
+use hearken_base::slots::Slots;
+use hearken_proto::fault::Fault;
+use hearken_text_gateway::GatewayService;
+use hearken_text_gateway::text_client::{MAX_MESSAGE_BYTES, TextClientActor};
+use tokio_util::sync::CancellationToken;
+
+use crate::http::AccessControl;
+use crate::http::auth::Face;
+use crate::http::fault::answer;
+use crate::http::middleware::slot_of;
+
+/// Test page that connects to the gateway.
+const PAGE: &str = include_str!("../../../web/test_client.html");
+
+/// Path of the page.
+pub const PAGE_PATH: &str = "/test_client.html";
+
+/// State of the text clients' routes.
+#[derive(Clone)]
+pub struct TextClients {
+    /// Service that the clients' actors share.
+    pub service: GatewayService,
+    /// Connection slots.
+    pub connection_slots: Slots,
+    /// Rule of access.
+    pub face: Face,
+    /// Path to which a browser is led.
+    pub page: &'static str,
+    /// Token of the process; connections end when it is cancelled.
+    pub process: CancellationToken,
+}
+
+/// Opens the WebSocket of a text client (`GET /`); leads a browser to a page. Without a free
+/// slot, the socket is opened and closed with 1013, as the gateway's document requires.
+pub(crate) async fn connect(
+    request: HttpRequest,
+    payload: web::Payload,
+    clients: web::Data<TextClients>,
+    access: web::Data<AccessControl>,
+) -> Result<HttpResponse, actix_web::Error> {
+    if !request.headers().contains_key(header::UPGRADE) {
+        return Ok(HttpResponse::SeeOther()
+            .insert_header((header::LOCATION, clients.page))
+            .finish());
+    }
+    if let Err(missing) = access.auth.face(&request, &clients.face) {
+        return Ok(answer(Fault::Unauthorized, &missing));
+    }
+    let slot = slot_of(&request, &clients.connection_slots).ok();
+    let admitted = slot.is_some();
+    let actor = TextClientActor::new(clients.service.clone(), slot, clients.process.clone());
+    // A client that is to be closed may not make us keep a long message.
+    let longest = if admitted { MAX_MESSAGE_BYTES } else { hearken_socket::MAX_MESSAGE_BYTES };
+    match hearken_socket::upgrade_with_limit(actor, &request, payload, longest) {
+        Ok(response) => Ok(response),
+        Err(_) => Ok(answer(Fault::BadRequest, "this is no WebSocket handshake")),
+    }
+}
+
+/// Returns the test page (`GET /test_client.html`).
+pub(crate) async fn page() -> HttpResponse {
+    HttpResponse::Ok().content_type("text/html; charset=utf-8").body(PAGE)
+}

@@ -1,0 +1,179 @@
+//! WebSocket route to which tool clients connect: bare JSON-RPC text frames, on which the clients
+//! are the MCP servers. Paths and query are those of the reference relay
+//! (xinnan-tech/mcp-endpoint-server): its tool clients need only another host. Not for the protocol
+//! on top.
+
+use std::fmt::Display;
+use std::sync::Arc;
+
+use actix_web::{HttpRequest, HttpResponse, web};
+use hearken_proto::fault::Fault;
+use hearken_socket::SharedBudget;
+use hearken_tool_sources::NotAdmitted;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::http::fault::{Answer, Faults, refusal};
+use crate::http::request_identity::{bearer, query};
+use crate::http::tools::tools_api::ToolsApi;
+use crate::http::websocket_bridge::{MessageLimits, WebSocketBridge};
+
+/// Longest message of a tool client, in bytes.
+const MAX_MESSAGE_BYTES: usize = 4 << 20;
+/// Size of one client's messages that wait, above which it is not read, in bytes.
+const CONNECTION_BYTES: usize = 4 << 20;
+/// Size of all clients' messages that wait, in bytes.
+const ALL_BYTES: usize = 64 << 20;
+
+/// Creates the budget that all tool clients share.
+pub(crate) fn shared_budget() -> Arc<SharedBudget> {
+    SharedBudget::new(ALL_BYTES)
+}
+
+/// Returns the limits of the messages of one tool client.
+fn limits(all: &Arc<SharedBudget>) -> MessageLimits<'_> {
+    MessageLimits { message: MAX_MESSAGE_BYTES, connection: CONNECTION_BYTES, all }
+}
+
+/// Opens the WebSocket of a tool client (`GET /mcp_endpoint/mcp/?token=...`).
+pub(crate) async fn connect(
+    request: HttpRequest,
+    payload: web::Payload,
+    api: web::Data<ToolsApi>,
+) -> Answer {
+    let token = query(&request, "token").unwrap_or_else(|| bearer(&request));
+    // A `+` in a query means a space; our tokens contain neither.
+    let bad = |about: &dyn Display| {
+        refusal(Fault::Unauthorized, &format!("{about}; `hearken tools token` makes one"))
+    };
+    let client = api.agents.read(token.trim()).map_err(|error| bad(&error))?;
+    let admitted = api.sources.endpoint().admit(&client).map_err(|error| match error {
+        NotAdmitted::TooMany => refusal(Fault::Busy, &error.to_string()),
+        NotAdmitted::Revoked => bad(&error),
+    })?;
+    let limits = limits(&api.endpoint_budget);
+    let socket = WebSocketBridge::new(&limits, api.process.clone(), |incoming, outgoing| {
+        Box::pin(async move {
+            let reason = admitted.serve(incoming, outgoing).await;
+            tracing::info!(reason, "a tool client disconnected");
+        })
+    });
+    socket.open(&request, payload, "this address speaks WebSocket only")
+}
+
+/// Health of the endpoint.
+#[derive(Serialize, ToSchema)]
+struct EndpointHealth {
+    /// Agents that have tool clients.
+    agents: usize,
+    /// Always `ok`.
+    status: &'static str,
+    /// Connected tool clients.
+    tool_clients: usize,
+}
+
+/// Returns the health of the endpoint and its number of clients (`GET /mcp_endpoint/health`).
+#[utoipa::path(get, path = "/mcp_endpoint/health", tag = "tools", params(("token" = Option<String>, Query,)),
+    responses((status = 200, body = EndpointHealth), Faults))]
+pub(crate) async fn health(api: web::Data<ToolsApi>) -> HttpResponse {
+    let (tool_clients, agents) = api.sources.endpoint().count();
+    HttpResponse::Ok().json(EndpointHealth { agents, status: "ok", tool_clients })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use actix_web::{App, HttpServer};
+    use futures_util::SinkExt as _;
+    use hearken_socket::HeldText;
+    use hearken_test_support::eventually;
+    use tokio::net::TcpStream;
+    use tokio::sync::mpsc::{Receiver, Sender, UnboundedReceiver, unbounded_channel};
+    use tokio_tungstenite::tungstenite::Message;
+    use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+
+    /// The server's side of a socket whose messages nobody takes until the test does.
+    type Held = (Receiver<HeldText>, Sender<String>);
+
+    /// Serves sockets with the limits of tool clients, which share this budget, in one thread.
+    fn serve(all: Arc<SharedBudget>) -> (SocketAddr, UnboundedReceiver<Held>) {
+        let (opened, sockets) = unbounded_channel();
+        let connect = move |request: HttpRequest, payload: web::Payload| {
+            let opened = opened.clone();
+            let never = CancellationToken::new();
+            let socket = WebSocketBridge::new(&limits(&all), never, move |incoming, outgoing| {
+                opened.send((incoming, outgoing)).unwrap();
+                Box::pin(std::future::pending())
+            });
+            std::future::ready(socket.open(&request, payload, "no handshake"))
+        };
+        let app = move || App::new().route("/", web::get().to(connect.clone()));
+        let server = HttpServer::new(app).workers(1).disable_signals();
+        let server = server.bind(("127.0.0.1", 0)).unwrap();
+        let address = server.addrs()[0];
+        actix_web::rt::spawn(server.run());
+        (address, sockets)
+    }
+
+    struct Client {
+        socket: WebSocketStream<MaybeTlsStream<TcpStream>>,
+        held: Held,
+    }
+
+    impl Client {
+        async fn connect(address: SocketAddr, sockets: &mut UnboundedReceiver<Held>) -> Self {
+            let (socket, _) = connect_async(format!("ws://{address}/")).await.unwrap();
+            Self { socket, held: sockets.recv().await.unwrap() }
+        }
+
+        async fn send(&mut self, text: impl Into<String>) {
+            self.socket.send(Message::text(text.into())).await.unwrap();
+        }
+
+        /// The number of its messages that were read from the socket and are not taken.
+        fn read(&self) -> usize {
+            self.held.0.len()
+        }
+
+        async fn take(&mut self) -> HeldText {
+            self.held.0.recv().await.unwrap()
+        }
+    }
+
+    #[actix_web::test]
+    async fn tool_clients_are_not_read_while_they_hold_their_budget_or_that_of_all() {
+        let (address, mut sockets) = serve(shared_budget());
+        let large = "x".repeat(MAX_MESSAGE_BYTES);
+        let mut holding = Vec::new();
+        for _ in 0..ALL_BYTES / MAX_MESSAGE_BYTES {
+            let mut client = Client::connect(address, &mut sockets).await;
+            client.send(large.as_str()).await;
+            client.send("later").await;
+            let held = async || (client.read() == 1).then_some(());
+            eventually("its message is read", held).await;
+            holding.push(client);
+        }
+        let mut last = Client::connect(address, &mut sockets).await;
+        for n in 0..5 {
+            last.send(n.to_string()).await;
+        }
+        eventually("it may read one", async || (last.read() == 1).then_some(())).await;
+        // Its thread goes on with others, and would have read it by then.
+        let mut other = Client::connect(address, &mut sockets).await;
+        for _ in 0..50 {
+            other.send("small").await;
+            assert_eq!(&*other.take().await, "small");
+        }
+        assert_eq!(last.read(), 1, "all hold too much");
+        assert!(holding.iter().all(|client| client.read() == 1), "each holds too much");
+        assert_eq!(holding[0].take().await.len(), MAX_MESSAGE_BYTES);
+        for n in 0..5 {
+            assert_eq!(*last.take().await, n.to_string());
+        }
+        assert_eq!(&*holding[0].take().await, "later");
+    }
+}

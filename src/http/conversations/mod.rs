@@ -1,0 +1,9 @@
+//! Routes of conversations: chat sessions with their worlds, the last turns, what is kept and what was used of them. Not for
+//! text clients.
+
+pub(crate) mod chat;
+pub(crate) mod chat_worlds;
+pub(crate) mod history;
+pub(crate) mod turns;
+pub(crate) mod usage;
+pub(crate) mod waiting;

@@ -1,0 +1,200 @@
+//! Handshake of a device: identification, authorisation, admission control, and the start of its
+//! socket actor.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::http::header;
+use actix_web::{HttpRequest, HttpResponse, web};
+use hearken_actors::device::DeviceConnection;
+use hearken_actors::pipeline::Pipeline;
+use hearken_base::language::Language;
+use hearken_base::slots::Slots;
+use hearken_ports::store::Device;
+use hearken_proto::device::Framing;
+use hearken_proto::fault::Fault;
+use hearken_proto::ids::DeviceId;
+use jiff::Timestamp;
+use tokio::time::timeout;
+
+use crate::auth::TokenError;
+use crate::http::AccessControl;
+use crate::http::devices::device_identity::is_of;
+use crate::http::fault::{Refusal, answer, refusal, store_failed};
+use crate::http::middleware::slot_of;
+use crate::http::request_identity::{Caller, bearer, client_of, given};
+use crate::recorder::{Recorder, RecordingMeta};
+
+/// State of the devices' WebSocket route.
+#[derive(Clone)]
+pub struct DeviceEndpoint {
+    /// Factory of the devices' actors.
+    pub pipeline: Pipeline,
+    /// Connection slots.
+    pub connection_slots: Slots,
+    /// Recorder of sessions, if recording is on.
+    pub recorder: Option<Arc<Recorder>>,
+    /// Access control.
+    pub access: Arc<AccessControl>,
+    /// Language of the messages to an unbound device.
+    pub language: Language,
+}
+
+/// Longest wait for the version of a device's firmware: it is only counted.
+const FIRMWARE_WITHIN: Duration = Duration::from_millis(100);
+
+/// Admitted device.
+struct Admitted {
+    caller: Caller,
+    /// Version of its firmware, if the store knows it.
+    firmware: Option<Arc<str>>,
+    /// For an unbound device, the only text that it will play.
+    notice: Option<String>,
+}
+
+/// Opens the WebSocket of a device (`GET /xiaozhi/v1/`). `Device-Id`, `Client-Id`, `Authorization`
+/// and `Protocol-Version` are headers, or query parameters from clients that cannot set headers.
+pub(crate) async fn connect(
+    request: HttpRequest,
+    payload: web::Payload,
+    device_endpoint: web::Data<DeviceEndpoint>,
+) -> Result<HttpResponse, actix_web::Error> {
+    let not_a_socket = "this address speaks WebSocket only; devices find it by /xiaozhi/ota/";
+    if !request.headers().contains_key(header::UPGRADE) {
+        return Ok(answer(Fault::BadRequest, not_a_socket));
+    }
+    let Admitted { caller, firmware, notice } = match admit(&request, &device_endpoint).await {
+        Ok(admitted) => admitted,
+        Err(refusal) => return Ok(refusal.into()),
+    };
+    let slot = match slot_of(&request, &device_endpoint.connection_slots) {
+        Ok(slot) => slot,
+        Err(full) => {
+            hearken_dialogue::metrics::connection_refused();
+            return Ok(answer(Fault::Busy, &format!("connections of devices: {full}")));
+        }
+    };
+    let version = given(&request, "protocol-version").and_then(|v| v.parse().ok()).unwrap_or(1);
+    let meta = RecordingMeta {
+        device_id: Some(caller.device_id.as_str().to_owned()),
+        client_id: Some(caller.client_id.expose().to_owned()).filter(|id| !id.is_empty()),
+        framing: version,
+    };
+    // A connection that only plays a notice must not replace a device's connection: anybody can
+    // send another device's id.
+    let device_id = match notice {
+        Some(_) => DeviceId::new(format!("{}|unbound", caller.device_id)),
+        None => caller.device_id,
+    };
+    let connection = DeviceConnection {
+        device_id,
+        framing: Framing::from_version(version),
+        firmware,
+        sink: device_endpoint.recorder.as_ref().map(|r| r.sink(meta)),
+        notice,
+        slot: Some(slot),
+    };
+    match hearken_socket::upgrade(device_endpoint.pipeline.device(connection), &request, payload) {
+        Ok(response) => Ok(response),
+        Err(_) => Ok(answer(Fault::BadRequest, not_a_socket)),
+    }
+}
+
+/// Decides if a device may connect, and if it may talk. Without binding, the store does not matter to that.
+async fn admit(
+    request: &HttpRequest,
+    device_endpoint: &DeviceEndpoint,
+) -> Result<Admitted, Refusal> {
+    let access = &device_endpoint.access;
+    let caller = match Caller::from_request(request) {
+        Err(refusal) if access.auth.needs_id(request) || access.ota.binding => return Err(refusal),
+        // A device without an id gets a unique one: another device without an id does not replace
+        // it.
+        Err(_) => Caller {
+            device_id: DeviceId::new(format!("unknown-{}", uuid::Uuid::new_v4().simple())),
+            client_id: client_of(request),
+        },
+        Ok(caller) => caller,
+    };
+    access.auth.allows(&caller.device_id)?;
+    let now = Timestamp::now();
+    let checked = access.check_token(request, &caller, &bearer(request)).await;
+    let refused = |error: TokenError| {
+        tracing::info!(device = %caller.device_id, %error, "refused a device");
+        refusal(Fault::Unauthorized, &error.to_string())
+    };
+    let known = match checked {
+        Ok(()) if !access.ota.binding => {
+            let firmware = known_firmware(access, &caller.device_id).await;
+            return Ok(Admitted { caller, firmware, notice: None });
+        }
+        // A device that waits for its code to be entered has no token.
+        Ok(()) | Err(TokenError::Missing) if access.ota.binding => {
+            access.store.seen(&caller.device_id, now).await.map_err(|e| store_failed(&e))?
+        }
+        Err(TokenError::Missing) => match access.store.device(&caller.device_id).await {
+            // Its id belongs to another client, such as its own from before it was flashed anew.
+            Ok(Some(device)) if !is_of(&device, &caller) => Some(device),
+            _ => return Err(refused(TokenError::Missing)),
+        },
+        Err(error) => return Err(refused(error)),
+        Ok(()) => None,
+    };
+    if let Some(device) = known.filter(|device| access.may_talk(device, &caller)) {
+        return match checked {
+            Err(error) => Err(refused(error)),
+            Ok(()) => Ok(Admitted { caller, firmware: firmware_of(device), notice: None }),
+        };
+    }
+    let code = access.code_of(request, &caller, now).await?.code.unwrap_or_default();
+    let notice = Some(spoken_code(&code, device_endpoint.language));
+    Ok(Admitted { caller, firmware: None, notice })
+}
+
+/// Returns the version of a device's firmware, as the device has told it at its last boot.
+fn firmware_of(device: Device) -> Option<Arc<str>> {
+    Some(device.firmware_version).filter(|version| !version.is_empty()).map(Arc::from)
+}
+
+/// Asks the store for the version of a device's firmware. A device that nobody knows talks, and while the store cannot be
+/// used, every device does.
+async fn known_firmware(access: &AccessControl, device_id: &DeviceId) -> Option<Arc<str>> {
+    let stored = timeout(FIRMWARE_WITHIN, access.store.device(device_id)).await;
+    stored.ok()?.ok()?.and_then(firmware_of)
+}
+
+/// Renders a code for speech, digit by digit.
+fn spoken_code(code: &str, language: Language) -> String {
+    let (names, before, between, after) = match language {
+        Language::Chinese => (
+            ["零", "一", "二", "三", "四", "五", "六", "七", "八", "九"],
+            "请先绑定设备，验证码是",
+            "，",
+            "。",
+        ),
+        Language::English => (
+            ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"],
+            "Please bind this device first. Its code is ",
+            ", ",
+            ".",
+        ),
+    };
+    let digits = code.chars().filter_map(|c| c.to_digit(10));
+    let digits = digits.filter_map(|d| names.get(usize::try_from(d).ok()?).copied());
+    format!("{before}{}{after}", digits.collect::<Vec<_>>().join(between))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_is_spoken_digit_by_digit() {
+        assert_eq!(
+            spoken_code("012907", Language::English),
+            "Please bind this device first. Its code is zero, one, two, nine, zero, seven."
+        );
+        let zh = spoken_code("345678", Language::Chinese);
+        assert_eq!(zh, "请先绑定设备，验证码是三，四，五，六，七，八。");
+    }
+}

@@ -1,0 +1,210 @@
+//! Orders to a connected device: users let it show, say or do something, at whichever instance it
+//! is connected. Not for the execution of orders.
+
+use std::sync::Arc;
+
+use actix_web::{HttpResponse, web};
+use hearken_actors::device_registry::DeviceRegistry;
+use hearken_actors::messages::DeviceOrder;
+use hearken_cluster::{Cluster, OrderHandler};
+use hearken_ports::Unreachable;
+use hearken_proto::chat::Done;
+use hearken_proto::device::{Downlink, Emotion, SystemCommand};
+use hearken_proto::fault::Fault;
+use hearken_proto::ids::DeviceId;
+use hearken_proto::json;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use utoipa::ToSchema;
+
+use crate::http::devices::device_records::{id_of, no_such_device, text_of};
+use crate::http::devices::device_status::ask;
+use crate::http::extract::Operator;
+use crate::http::fault::{Answer, Faults, Refusal, refusal, store_failed};
+use crate::http::request_identity::json as json_body;
+use crate::http::{AccessControl, DeviceEndpoint};
+
+/// Longest text of an alert, in characters; displays are small.
+const MAX_ALERT_CHARS: usize = 500;
+/// Longest text to speak at once, in characters.
+const MAX_SAY_CHARS: usize = 2_000;
+
+/// Sends an order to a connected device: show, say or do something (`POST
+/// /api/devices/{id}/{order}`).
+#[utoipa::path(post, path = "/api/devices/{id}/{order}", tag = "devices", params(("id" = String, Path,), ("order" = String, Path, description = "alert, say, reboot, custom or close")),
+    request_body = Option<OrderFields>,
+    responses((status = 202, body = Done), Faults))]
+pub(crate) async fn order(
+    _: Operator,
+    path: web::Path<(String, String)>,
+    payload: web::Payload,
+    access: web::Data<AccessControl>,
+    device_endpoint: web::Data<DeviceEndpoint>,
+    cluster: web::Data<Cluster>,
+) -> Answer {
+    let id = id_of(&path.0);
+    let wanted = Wanted::read(&path.1, payload).await?;
+    match passed_on(&cluster, &device_endpoint, &id, wanted).await? {
+        Ok(()) => Ok(HttpResponse::Accepted().json(Done { message: "passed on".into() })),
+        Err(Unreachable::Busy) => {
+            Err(refusal(Fault::Busy, "the device has too many orders waiting"))
+        }
+        Err(Unreachable::NotConnected) => Err(away(&access, &id).await),
+    }
+}
+
+/// Internal order that disconnects a device whose tokens were revoked; not available over the API.
+const FORGET: &str = " forget";
+
+/// Internal order that has a device tell its status; not available as an order over the API.
+pub(crate) const STATUS: &str = " status";
+
+/// Order as requested: name and parameters.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Wanted {
+    pub(crate) name: String,
+    pub(crate) body: Map<String, Value>,
+}
+
+impl Wanted {
+    async fn read(name: &str, payload: web::Payload) -> Result<Self, Refusal> {
+        let body = match name {
+            "alert" | "say" | "custom" => json_body(payload).await?,
+            FORGET => return Err(unknown()),
+            _ => Map::new(),
+        };
+        Ok(Self { name: name.to_owned(), body })
+    }
+}
+
+/// Disconnects a device whose tokens were revoked, if it is connected.
+pub(crate) async fn revoked(
+    cluster: &Cluster,
+    device_endpoint: &DeviceEndpoint,
+    id: &DeviceId,
+) -> Result<Result<(), Unreachable>, Refusal> {
+    passed_on(cluster, device_endpoint, id, Wanted { name: FORGET.into(), body: Map::new() }).await
+}
+
+/// Sends an order to a device of this instance, or to the instance that has the device.
+async fn passed_on(
+    cluster: &Cluster,
+    device_endpoint: &DeviceEndpoint,
+    id: &DeviceId,
+    wanted: Wanted,
+) -> Result<Result<(), Unreachable>, Refusal> {
+    let here = device_endpoint.pipeline.device_registry().order(id, order_of(&wanted)?);
+    match here {
+        Err(Unreachable::NotConnected) => Ok(cluster.order(id, json!(wanted)).await.map(|_| ())),
+        here => Ok(here),
+    }
+}
+
+/// Returns a handler for orders that other instances send to devices of this instance.
+pub fn order_handler(device_registry: DeviceRegistry) -> OrderHandler {
+    Arc::new(move |id, wanted| {
+        let device_registry = device_registry.clone();
+        Box::pin(async move {
+            let wanted: Wanted = serde_json::from_value(wanted).map_err(|_| Unreachable::Busy)?;
+            if wanted.name == STATUS {
+                return Ok(json!(ask(&device_registry, &id).await?));
+            }
+            // Unknown here: another version of the server may have more orders.
+            let order = order_of(&wanted).map_err(|_| Unreachable::Busy)?;
+            device_registry.order(&id, order).map(|()| Value::Null)
+        })
+    })
+}
+
+/// Returns the reason why a device that is not connected cannot be reached.
+pub(crate) async fn away(access: &AccessControl, id: &DeviceId) -> Refusal {
+    match access.store.device(id).await {
+        Ok(None) => no_such_device(),
+        Ok(Some(_)) => refusal(Fault::NotConnected, id.as_str()),
+        Err(error) => store_failed(&error),
+    }
+}
+
+/// Parameters of an order; `reboot` and `close` have none.
+#[derive(Deserialize, ToSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "describes the body for OpenAPI; it is read by the name of the order")]
+enum OrderFields {
+    Alert(Alert),
+    Say(Say),
+    Custom(Custom),
+}
+
+/// Parameters of `alert`; firmware ignores an alert that lacks any of the three.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = AlertOrder)]
+struct Alert {
+    /// Title, 1 to 500 characters.
+    status: String,
+    /// Text, 1 to 500 characters.
+    message: String,
+    /// Face; `neutral` if left out.
+    #[serde(default)]
+    #[schema(value_type = Option<Emotion>)]
+    emotion: Option<String>,
+}
+
+/// Parameters of `say`.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = SayOrder)]
+struct Say {
+    /// Words to speak, 1 to 2,000 characters.
+    text: String,
+}
+
+/// Parameter of `custom`; firmware accepts an object only.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = CustomOrder)]
+struct Custom {
+    payload: Map<String, Value>,
+}
+
+fn body_of<T: DeserializeOwned>(wanted: &Wanted) -> Result<T, Refusal> {
+    let read = json::typed(wanted.body.clone());
+    read.map_err(|error| refusal(Fault::BadRequest, &error.about("the body")))
+}
+
+fn order_of(wanted: &Wanted) -> Result<DeviceOrder, Refusal> {
+    match wanted.name.as_str() {
+        "alert" => {
+            let asked: Alert = body_of(wanted)?;
+            let about = format!("`status` and `message` have 1 to {MAX_ALERT_CHARS} characters");
+            let text = |text: &str| text_of(text, MAX_ALERT_CHARS, &about);
+            let emotion = match asked.emotion.as_deref() {
+                None => Emotion::Neutral,
+                Some(name) => Emotion::all().find(|e| e.as_str() == name).ok_or_else(|| {
+                    refusal(Fault::BadRequest, "`emotion` must be one of the firmware's 21")
+                })?,
+            };
+            let status = text(&asked.status)?;
+            let message = text(&asked.message)?;
+            Ok(DeviceOrder::Send(Downlink::Alert { status, message, emotion }))
+        }
+        "say" => {
+            let asked: Say = body_of(wanted)?;
+            let about = format!("`text` has 1 to {MAX_SAY_CHARS} characters");
+            Ok(DeviceOrder::Say(text_of(&asked.text, MAX_SAY_CHARS, &about)?))
+        }
+        "custom" => {
+            let asked: Custom = body_of(wanted)?;
+            Ok(DeviceOrder::Send(Downlink::Custom { payload: asked.payload }))
+        }
+        "reboot" => Ok(DeviceOrder::Send(Downlink::System { command: SystemCommand::Reboot })),
+        "close" => Ok(DeviceOrder::Leave(Fault::GoingAway)),
+        FORGET => Ok(DeviceOrder::Leave(Fault::Forbidden)),
+        _ => Err(unknown()),
+    }
+}
+
+fn unknown() -> Refusal {
+    refusal(Fault::NotFound, "orders are alert, custom, say, reboot and close")
+}

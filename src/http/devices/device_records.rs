@@ -1,0 +1,474 @@
+//! REST API of devices: listing, binding, naming, forgetting, and provisioning of keys. Not for
+//! devices themselves.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use actix_web::{HttpRequest, HttpResponse, web};
+use hearken_actors::device_registry::DeviceRegistry;
+use hearken_base::wall_clock;
+use hearken_cluster::Cluster;
+use hearken_ports::Devices as _;
+use hearken_ports::store::{Device, HistoryPart};
+use hearken_proto::fault::Fault;
+use hearken_proto::gateway::MAX_SYSTEM_PROMPT_CHARS;
+use hearken_proto::ids::{DeviceId, SessionId};
+use hearken_proto::json;
+use hearken_tool_sources::{DEFAULT_AGENT, MAX_AGENT_BYTES};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use crate::admin::rights::Right;
+use crate::auth::bytes_of_hex;
+use crate::history::History;
+use crate::http::devices::device_orders;
+use crate::http::extract::{JsonBody, Operator};
+use crate::http::fault::{Answer, Faults, Refusal, refusal, store_failed};
+use crate::http::request_identity::{query, tidy};
+use crate::http::tools::roles;
+use crate::http::{AccessControl, DeviceEndpoint, ToolsApi, params};
+use crate::usage::DailyUsage;
+
+/// Default page size.
+const PAGE: u32 = 100;
+/// Largest page size.
+const MAX_PAGE: u32 = 1_000;
+/// Longest name of a device, in characters.
+const MAX_NAME_CHARS: usize = 64;
+/// Maximum number of wrong codes within [`GUESSES_FOR`]; then all codes are refused.
+const MAX_GUESSES: u32 = 10;
+/// Period in which wrong codes are counted.
+const GUESSES_FOR: Duration = Duration::from_secs(60);
+
+/// Counter of wrong codes. It prevents guessing: of a million codes, at most 5,000 are valid.
+#[derive(Debug)]
+pub(crate) struct Guesses(Mutex<(Instant, u32)>);
+
+impl Guesses {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new((Instant::now(), 0)))
+    }
+
+    /// Returns true if one more code may be checked.
+    fn may_try(&self, now: Instant) -> bool {
+        let mut wrong = self.0.lock().expect("nothing panics while it counts");
+        if now.saturating_duration_since(wrong.0) >= GUESSES_FOR {
+            *wrong = (now, 0);
+        }
+        wrong.1 < MAX_GUESSES
+    }
+
+    fn was_wrong(&self) {
+        let mut wrong = self.0.lock().expect("nothing panics while it counts");
+        wrong.1 += 1;
+    }
+}
+
+/// Device as shown to users.
+#[derive(Serialize, ToSchema)]
+struct DeviceShown {
+    device_id: String,
+    name: String,
+    board: String,
+    chip: String,
+    serial_number: String,
+    firmware_version: String,
+    /// Time in RFC 3339; null for a device that connected without ever asking for its settings.
+    #[schema(required)]
+    first_seen: Option<String>,
+    #[schema(required)]
+    last_seen: Option<String>,
+    bound: bool,
+    agent: String,
+    system_prompt: String,
+    /// Id of its role; null for none.
+    #[schema(required)]
+    role: Option<String>,
+    connected: bool,
+    /// Session id of the connection, if there is one.
+    #[schema(required)]
+    session_id: Option<String>,
+}
+
+impl DeviceShown {
+    fn stored(device: Device, connected: Option<&SessionId>) -> Self {
+        Self {
+            device_id: device.device_id.as_str().to_owned(),
+            name: device.name,
+            board: device.board,
+            chip: device.chip,
+            serial_number: device.serial_number,
+            firmware_version: device.firmware_version,
+            first_seen: Some(device.first_seen.to_string()),
+            last_seen: Some(device.last_seen.to_string()),
+            bound: device.bound,
+            agent: device.agent,
+            system_prompt: device.system_prompt,
+            role: Some(device.role_id).filter(|role| !role.is_empty()),
+            connected: connected.is_some(),
+            session_id: connected.map(ToString::to_string),
+        }
+    }
+
+    /// Leaves out what a guest need not know.
+    fn to(self, operator: &Operator) -> Self {
+        let is_guest = operator.0.as_ref().is_some_and(|who| who.right == Right::Guest);
+        if !is_guest {
+            return self;
+        }
+        let system_prompt = String::new();
+        let serial_number = String::new();
+        Self { system_prompt, serial_number, session_id: None, ..self }
+    }
+
+    /// Renders a connected device that the store does not have.
+    fn stranger(device_id: &str, session_id: &SessionId) -> Self {
+        Self {
+            device_id: device_id.to_owned(),
+            name: String::new(),
+            board: String::new(),
+            chip: String::new(),
+            serial_number: String::new(),
+            firmware_version: String::new(),
+            first_seen: None,
+            last_seen: None,
+            bound: false,
+            agent: DEFAULT_AGENT.into(),
+            system_prompt: String::new(),
+            role: None,
+            connected: true,
+            session_id: Some(session_id.to_string()),
+        }
+    }
+}
+
+/// Page of devices.
+#[derive(Serialize, ToSchema)]
+struct DevicesShown {
+    /// In the order of their ids.
+    devices: Vec<DeviceShown>,
+    /// Value of `after` for the next page; null if there is none.
+    #[schema(required)]
+    next: Option<String>,
+}
+
+/// Returns the devices that are connected to any instance and may talk, with their sessions.
+/// Excludes connections that only play a code, which have other ids.
+async fn connected(
+    cluster: &Cluster,
+    device_registry: &DeviceRegistry,
+) -> HashMap<String, SessionId> {
+    let mut all = cluster.devices().await;
+    all.extend(device_registry.connected().into_iter().map(|c| (c.device_id, c.session_id)));
+    let all = all.into_iter().map(|(device, session)| (device.as_str().to_owned(), session));
+    all.filter(|(device, _)| !device.contains('|')).collect()
+}
+
+pub(crate) fn no_such_device() -> Refusal {
+    refusal(Fault::NotFound, "no such device")
+}
+
+pub(crate) fn id_of(path: &str) -> DeviceId {
+    DeviceId::new(path.to_lowercase())
+}
+
+/// Lists devices in the order of their ids (`GET /api/devices?limit=&after=`).
+#[utoipa::path(get, path = "/api/devices", tag = "devices", params(("after" = Option<String>, Query,), ("limit" = Option<u32>, Query,)),
+    responses((status = 200, body = DevicesShown), Faults))]
+pub(crate) async fn list(
+    operator: Operator,
+    request: HttpRequest,
+    access: web::Data<AccessControl>,
+    device_endpoint: web::Data<DeviceEndpoint>,
+    cluster: web::Data<Cluster>,
+) -> Answer {
+    let limit = params::number(&request, "limit", (1, MAX_PAGE), Fault::BadRequest)?;
+    let limit = limit.unwrap_or(PAGE);
+    // A blank cursor means: from the beginning.
+    let after = query(&request, "after").unwrap_or_default().to_lowercase();
+    let page = access.store.devices(&after, limit).await.map_err(|e| store_failed(&e))?;
+    let mut here = connected(&cluster, device_endpoint.pipeline.device_registry()).await;
+    let mut shown: Vec<DeviceShown> = Vec::new();
+    for device in page.devices {
+        let connected = here.remove(device.device_id.as_str());
+        shown.push(DeviceShown::stored(device, connected.as_ref()));
+    }
+    // Devices that only the registry has are added, within the range of this page.
+    let last = shown.last().map(|d| d.device_id.clone()).filter(|_| page.more);
+    let within = |id: &str| id > after.as_str() && last.as_deref().is_none_or(|last| id < last);
+    let strangers = here.iter().filter(|(id, _)| within(id));
+    shown.extend(
+        strangers.map(|(id, session)| DeviceShown::stranger(id, session)).collect::<Vec<_>>(),
+    );
+    shown.sort_by(|a, b| a.device_id.cmp(&b.device_id));
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let more = page.more || shown.len() > limit;
+    shown.truncate(limit);
+    let next = shown.last().map(|d| d.device_id.clone()).filter(|_| more);
+    let devices = shown.into_iter().map(|device| device.to(&operator)).collect();
+    Ok(HttpResponse::Ok().json(DevicesShown { devices, next }))
+}
+
+/// Returns a device (`GET /api/devices/{id}`).
+#[utoipa::path(get, path = "/api/devices/{id}", tag = "devices", params(("id" = String, Path,)),
+    responses((status = 200, body = DeviceShown), Faults))]
+pub(crate) async fn get(
+    operator: Operator,
+    id: web::Path<String>,
+    access: web::Data<AccessControl>,
+    device_endpoint: web::Data<DeviceEndpoint>,
+    cluster: web::Data<Cluster>,
+) -> Answer {
+    let id = id_of(&id);
+    let device = access.store.device(&id).await.map_err(|e| store_failed(&e))?;
+    let here =
+        connected(&cluster, device_endpoint.pipeline.device_registry()).await.remove(id.as_str());
+    let shown = match (device, here) {
+        (Some(device), here) => DeviceShown::stored(device, here.as_ref()),
+        (None, Some(here)) => DeviceShown::stranger(id.as_str(), &here),
+        (None, None) => return Err(no_such_device()),
+    };
+    Ok(HttpResponse::Ok().json(shown.to(&operator)))
+}
+
+/// Body of the request to bind a device.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Bind {
+    code: String,
+    name: Option<String>,
+}
+
+/// Binds the device that waits with this code (`POST /api/devices/bind`).
+#[utoipa::path(post, path = "/api/devices/bind", tag = "devices",
+    request_body = Bind,
+    responses((status = 200, body = DeviceShown), Faults))]
+pub(crate) async fn bind(
+    _: Operator,
+    asked: JsonBody<Bind>,
+    access: web::Data<AccessControl>,
+    device_endpoint: web::Data<DeviceEndpoint>,
+    cluster: web::Data<Cluster>,
+) -> Answer {
+    let name = asked.0.name.as_deref().map(name_of).transpose()?;
+    if !access.guesses.may_try(Instant::now()) {
+        return Err(refusal(Fault::TooMany, "wait a minute before the next code"));
+    }
+    let code: String = asked.0.code.chars().filter(char::is_ascii_digit).collect();
+    let found = access.store.bind(&code, name.as_deref(), Timestamp::now()).await;
+    let Some(device) = found.map_err(|e| store_failed(&e))? else {
+        access.guesses.was_wrong();
+        return Err(refusal(Fault::NotFound, "no device waits with this code"));
+    };
+    tracing::info!(device = %device.device_id, "bound a device");
+    // A connection under this id belongs to the client that had it before.
+    disconnect(&cluster, &device_endpoint, &device.device_id).await?;
+    Ok(HttpResponse::Ok().json(DeviceShown::stored(device, None)))
+}
+
+fn name_of(text: &str) -> Result<String, Refusal> {
+    let about = format!("a name has 1 to {MAX_NAME_CHARS} characters");
+    text_of(text, MAX_NAME_CHARS, &about)
+}
+
+/// Returns the trimmed text; refuses it if it is empty or too long.
+pub(crate) fn text_of(text: &str, max_chars: usize, about: &str) -> Result<String, Refusal> {
+    let fits = text.chars().count() <= max_chars;
+    let text = tidy(text, max_chars).filter(|_| fits);
+    text.ok_or_else(|| refusal(Fault::BadRequest, about))
+}
+
+/// Body of the request to change a device; at least one field is required.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = DeviceChange)]
+struct Change {
+    name: Option<String>,
+    agent: Option<String>,
+    /// Instructions to the model; an empty text or null removes them.
+    system_prompt: Option<String>,
+    /// Id of its role; null for none.
+    #[schema(value_type = Option<String>)]
+    role: Option<Value>,
+}
+
+impl Change {
+    fn read(mut fields: Map<String, Value>) -> Result<Self, Refusal> {
+        if let Some(prompt) = fields.get_mut("system_prompt").filter(|prompt| prompt.is_null()) {
+            *prompt = "".into();
+        }
+        let role = fields.remove("role");
+        let read = json::typed(fields);
+        let read: Self = read.map_err(|e| refusal(Fault::BadRequest, &e.about("the body")))?;
+        Ok(Self { role, ..read })
+    }
+}
+
+/// Changes a device: its name, the agent whose tool clients it uses, its instructions to the
+/// model, or its role (`PATCH /api/devices/{id}`).
+#[utoipa::path(patch, path = "/api/devices/{id}", tag = "devices", params(("id" = String, Path,)),
+    request_body = Change,
+    responses((status = 200, body = DeviceShown), Faults))]
+pub(crate) async fn change(
+    _: Operator,
+    id: web::Path<String>,
+    fields: JsonBody<Map<String, Value>>,
+    access: web::Data<AccessControl>,
+    device_endpoint: web::Data<DeviceEndpoint>,
+    cluster: web::Data<Cluster>,
+    api: web::Data<ToolsApi>,
+) -> Answer {
+    let asked = Change::read(fields.0)?;
+    let id = id_of(&id);
+    let name = asked.name.as_deref().map(name_of).transpose()?;
+    let agent = asked.agent.as_deref().map(agent_of).transpose()?;
+    let prompt = asked.system_prompt.as_deref().map(prompt_of).transpose()?;
+    let role = match &asked.role {
+        Some(role) => Some(roles::given(role, api.registry.roles().await)?),
+        None => None,
+    };
+    let mut device = match (&name, &agent, &prompt, &role) {
+        (None, None, None, None) => {
+            let about = "give a `name`, an `agent`, a `system_prompt` or a `role`";
+            return Err(refusal(Fault::BadRequest, about));
+        }
+        (Some(name), ..) => access.store.rename(&id, name).await,
+        (None, ..) => access.store.device(&id).await,
+    };
+    if let (Some(agent), Ok(Some(_))) = (agent, &device) {
+        device = api.registry.assign(&id, &agent).await;
+    }
+    if let (Some(prompt), Ok(Some(_))) = (prompt, &device) {
+        device = api.registry.instruct(&id, &prompt).await;
+    }
+    if let (Some(role), Ok(Some(_))) = (role, &device) {
+        device = api.registry.give_role(&id, &role).await;
+    }
+    let device = device.map_err(|e| store_failed(&e))?.ok_or_else(no_such_device)?;
+    let mut here = connected(&cluster, device_endpoint.pipeline.device_registry()).await;
+    let here = here.remove(device.device_id.as_str());
+    Ok(HttpResponse::Ok().json(DeviceShown::stored(device, here.as_ref())))
+}
+
+/// Validates the name of an agent; a token must be able to contain it.
+pub(crate) fn agent_of(text: &str) -> Result<String, Refusal> {
+    let about = format!("an agent's name has 1 to {MAX_AGENT_BYTES} bytes");
+    let agent = text_of(text, MAX_AGENT_BYTES, &about)?;
+    if agent.len() <= MAX_AGENT_BYTES { Ok(agent) } else { Err(refusal(Fault::BadRequest, &about)) }
+}
+
+/// Validates instructions, which may have several lines; empty if there are none.
+fn prompt_of(text: &str) -> Result<String, Refusal> {
+    let text = text.trim();
+    if text.chars().count() > MAX_SYSTEM_PROMPT_CHARS {
+        let most = MAX_SYSTEM_PROMPT_CHARS;
+        let about = format!("a `system_prompt` has at most {most} characters");
+        return Err(refusal(Fault::BadRequest, &about));
+    }
+    Ok(text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect())
+}
+
+/// Deletes a device with what is kept of its conversations, and ends its connection (`DELETE /api/devices/{id}`).
+#[utoipa::path(delete, path = "/api/devices/{id}", tag = "devices", params(("id" = String, Path,)),
+    responses((status = 204), Faults))]
+pub(crate) async fn forget(
+    _: Operator,
+    id: web::Path<String>,
+    access: web::Data<AccessControl>,
+    device_endpoint: web::Data<DeviceEndpoint>,
+    cluster: web::Data<Cluster>,
+    api: web::Data<ToolsApi>,
+    (history, usage): (web::Data<History>, web::Data<DailyUsage>),
+) -> Answer {
+    let id = id_of(&id);
+    let forgotten = access.store.forget(&id, wall_clock::dates().latest).await;
+    let was_known = forgotten.map_err(|e| store_failed(&e))?;
+    if was_known {
+        api.registry.forget(&id);
+        tracing::info!(device = %id, "deleted a device");
+        disconnect(&cluster, &device_endpoint, &id).await?;
+    }
+    // Also of one that is not known: the store may have failed here before.
+    let said = HistoryPart::Client(id.to_string());
+    let turns = history.delete(&said).await.map_err(|e| store_failed(&e))?;
+    usage.forget(&id).await.map_err(|e| store_failed(&e))?;
+    if !was_known && turns == 0 {
+        return Err(no_such_device());
+    }
+    Ok(HttpResponse::NoContent().finish())
+}
+
+/// Ends the connection of a device whose tokens were revoked, at whichever instance it is.
+pub(crate) async fn disconnect(
+    cluster: &Cluster,
+    device_endpoint: &DeviceEndpoint,
+    id: &DeviceId,
+) -> Result<(), Refusal> {
+    if let Err(error) = device_orders::revoked(cluster, device_endpoint, id).await? {
+        tracing::debug!(%error, "no connection of a device had to be ended");
+    }
+    Ok(())
+}
+
+/// Body of the request to provision a key.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Provision {
+    key: String,
+}
+
+/// Stores the key that is burned into the device with this serial number (`PUT
+/// /api/provisioning/{serial_number}`).
+#[utoipa::path(put, path = "/api/provisioning/{serial_number}", tag = "devices", params(("serial_number" = String, Path,)),
+    request_body = Provision,
+    responses((status = 204), Faults))]
+pub(crate) async fn provision(
+    _: Operator,
+    serial_number: web::Path<String>,
+    asked: JsonBody<Provision>,
+    access: web::Data<AccessControl>,
+) -> Answer {
+    // Key 0 of the chip's HMAC peripheral has 256 bits.
+    let key = bytes_of_hex(asked.0.key.trim()).filter(|key| key.len() == 32);
+    let about = "`key` must be 64 hexadecimal digits";
+    let key = key.ok_or_else(|| refusal(Fault::BadRequest, about))?;
+    let about = "a serial number has 1 to 64 characters";
+    let serial_number = text_of(&serial_number, MAX_NAME_CHARS, about)?;
+    access.store.provision(&serial_number, &key).await.map_err(|e| store_failed(&e))?;
+    Ok(HttpResponse::NoContent().finish())
+}
+
+/// Deletes the key (`DELETE /api/provisioning/{serial_number}`).
+#[utoipa::path(delete, path = "/api/provisioning/{serial_number}", tag = "devices", params(("serial_number" = String, Path,)),
+    responses((status = 204), Faults))]
+pub(crate) async fn unprovision(
+    _: Operator,
+    serial_number: web::Path<String>,
+    access: web::Data<AccessControl>,
+) -> Answer {
+    if !access.store.unprovision(&serial_number).await.map_err(|e| store_failed(&e))? {
+        return Err(refusal(Fault::NotFound, "no key of this serial number"));
+    }
+    Ok(HttpResponse::NoContent().finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_codes_are_counted_for_a_minute() {
+        let guesses = Guesses::new();
+        let now = Instant::now();
+        for _ in 0..MAX_GUESSES {
+            assert!(guesses.may_try(now));
+            guesses.was_wrong();
+        }
+        assert!(!guesses.may_try(now));
+        assert!(!guesses.may_try(now + Duration::from_secs(58)));
+        assert!(guesses.may_try(now + Duration::from_secs(61)));
+    }
+}

@@ -1,0 +1,210 @@
+//! What a connected device tells of its battery and its network when it is asked: by a tool that firmware has
+//! (`self.get_device_status`), at whichever instance the device is connected. Not for calls of its tools by models.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::{HttpResponse, web};
+use hearken_actors::device_registry::DeviceRegistry;
+use hearken_cluster::Cluster;
+use hearken_ports::{ToolCall, ToolContent, ToolSource, Unreachable};
+use hearken_proto::fault::Fault;
+use hearken_proto::ids::DeviceId;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use tokio::time::timeout;
+use utoipa::ToSchema;
+
+use crate::http::devices::device_orders::{STATUS, Wanted, away};
+use crate::http::devices::device_records::id_of;
+use crate::http::extract::Operator;
+use crate::http::fault::{Answer, Faults, refusal};
+use crate::http::{AccessControl, DeviceEndpoint};
+
+/// Name of firmware's tool.
+const TOOL: &str = "self.get_device_status";
+/// Longest wait for the device: below that for another instance.
+const WITHIN: Duration = Duration::from_millis(2_500);
+/// Longest word that is shown.
+const MAX_WORD_CHARS: usize = 64;
+
+/// What a device has answered; instances tell it each other.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Told {
+    /// Its status.
+    Status(Map<String, Value>),
+    /// It has no such tool.
+    NoTool,
+    /// It did not answer, or with something else.
+    Failed(String),
+}
+
+/// What a device tells of itself.
+#[derive(Debug, PartialEq, Serialize, ToSchema)]
+pub(crate) struct DeviceStatus {
+    /// Its battery, if it tells of one.
+    #[schema(required)]
+    battery: Option<Battery>,
+    /// Its network, if it tells of one.
+    #[schema(required)]
+    network: Option<Network>,
+    /// All that it has told, as it is.
+    #[schema(value_type = Object)]
+    told: Map<String, Value>,
+}
+
+/// Battery of a device.
+#[derive(Debug, PartialEq, Serialize, ToSchema)]
+struct Battery {
+    /// Charge, in percent.
+    #[schema(maximum = 100)]
+    level: u8,
+    /// True while it is charged, if the device tells.
+    #[schema(required)]
+    charging: Option<bool>,
+}
+
+/// Network of a device.
+#[derive(Debug, PartialEq, Serialize, ToSchema)]
+struct Network {
+    /// `wifi`, `cellular` or another word of the device.
+    #[serde(rename = "type")]
+    #[schema(required)]
+    kind: Option<String>,
+    /// Name of the network.
+    #[schema(required)]
+    ssid: Option<String>,
+    /// `strong`, `medium`, `weak` or another word of the device.
+    #[schema(required)]
+    signal: Option<String>,
+}
+
+impl From<Map<String, Value>> for DeviceStatus {
+    fn from(told: Map<String, Value>) -> Self {
+        let word = |part: &Value, name: &str| {
+            let word = part.get(name)?.as_str()?;
+            Some(word.chars().take(MAX_WORD_CHARS).collect::<String>())
+        };
+        let battery = told.get("battery").and_then(|battery| {
+            let level = u8::try_from(battery.get("level")?.as_u64()?).ok()?;
+            let charging = battery.get("charging").and_then(Value::as_bool);
+            (level <= 100).then_some(Battery { level, charging })
+        });
+        let network = told.get("network").filter(|network| network.is_object());
+        let network = network.map(|network| Network {
+            kind: word(network, "type"),
+            ssid: word(network, "ssid"),
+            signal: word(network, "signal"),
+        });
+        Self { battery, network, told }
+    }
+}
+
+/// Asks a connected device for its battery and its network (`GET /api/devices/{id}/status`). 404 if it has no tool
+/// `self.get_device_status`, 503 if it does not answer within 2.5 s.
+#[utoipa::path(get, path = "/api/devices/{id}/status", tag = "devices", params(("id" = String, Path,)),
+    responses((status = 200, body = DeviceStatus), Faults))]
+pub(crate) async fn status(
+    _: Operator,
+    path: web::Path<String>,
+    access: web::Data<AccessControl>,
+    device_endpoint: web::Data<DeviceEndpoint>,
+    cluster: web::Data<Cluster>,
+) -> Answer {
+    let id = id_of(&path);
+    match told(&cluster, &device_endpoint, &id).await {
+        Ok(Told::Status(told)) => Ok(HttpResponse::Ok().json(DeviceStatus::from(told))),
+        Ok(Told::NoTool) => {
+            Err(refusal(Fault::NotFound, &format!("the device has no tool `{TOOL}`")))
+        }
+        Ok(Told::Failed(about)) => Err(refusal(Fault::Unavailable, &about)),
+        Err(Unreachable::Busy) => {
+            Err(refusal(Fault::Busy, "the instance with the device does not answer"))
+        }
+        Err(Unreachable::NotConnected) => Err(away(&access, &id).await),
+    }
+}
+
+/// Asks the device here, or at the instance that has it.
+async fn told(
+    cluster: &Cluster,
+    device_endpoint: &DeviceEndpoint,
+    id: &DeviceId,
+) -> Result<Told, Unreachable> {
+    match ask(device_endpoint.pipeline.device_registry(), id).await {
+        Err(Unreachable::NotConnected) => {
+            let wanted = Wanted { name: STATUS.into(), body: Map::new() };
+            let answer = cluster.order(id, json!(wanted)).await?;
+            let other = |_| Told::Failed("its instance has answered something else".into());
+            Ok(serde_json::from_value(answer).unwrap_or_else(other))
+        }
+        here => here,
+    }
+}
+
+/// Asks a device of this instance.
+///
+/// # Errors
+/// It is not connected here.
+pub(crate) async fn ask(
+    device_registry: &DeviceRegistry,
+    id: &DeviceId,
+) -> Result<Told, Unreachable> {
+    let tools = device_registry.tools(id).ok_or(Unreachable::NotConnected)?;
+    let late = |_| Told::Failed("the device does not answer".into());
+    Ok(timeout(WITHIN, call(tools)).await.unwrap_or_else(late))
+}
+
+async fn call(tools: Arc<dyn ToolSource>) -> Told {
+    if !tools.tools().iter().any(|tool| tool.name == TOOL) {
+        return Told::NoTool;
+    }
+    let call = ToolCall { id: "status".into(), name: TOOL.into(), arguments: Map::new() };
+    let output = match tools.call(call).await {
+        Ok(output) => output,
+        Err(error) => return Told::Failed(format!("the device did not answer: {error}")),
+    };
+    let texts = output.content.iter().filter_map(|part| match part {
+        ToolContent::Text(text) => Some(&**text),
+        _ => None,
+    });
+    let text: String = texts.collect();
+    match serde_json::from_str(&text) {
+        Ok(Value::Object(status)) if !output.failed => Told::Status(status),
+        _ => Told::Failed("the device has answered something else than its status".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(told: Value) -> DeviceStatus {
+        let Value::Object(told) = told else { panic!("an object") };
+        DeviceStatus::from(told)
+    }
+
+    #[test]
+    fn what_a_device_tells_is_read_and_what_it_does_not_tell_is_left_open() {
+        let told = status(json!({"battery": {"level": 88, "charging": false},
+            "network": {"type": "wifi", "ssid": "home", "signal": "strong"}, "chip": {}}));
+        assert_eq!(told.battery, Some(Battery { level: 88, charging: Some(false) }));
+        let network = told.network.unwrap();
+        assert_eq!(network.signal.as_deref(), Some("strong"));
+        assert!(told.told.contains_key("chip"));
+        for odd in [
+            json!({}),
+            json!({"battery": null, "network": null}),
+            json!({"battery": {"level": 101}, "network": ["wifi"]}),
+            json!({"battery": {"level": -1}, "network": "wifi"}),
+            json!({"battery": {"level": "88"}}),
+        ] {
+            let told = status(odd.clone());
+            assert_eq!((told.battery, told.network), (None, None), "{odd}");
+        }
+        let long = status(json!({"network": {"signal": "x".repeat(1_000), "ssid": 5}}));
+        let network = long.network.unwrap();
+        assert_eq!((network.signal.unwrap().len(), network.ssid), (MAX_WORD_CHARS, None));
+    }
+}

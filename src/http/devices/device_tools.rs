@@ -1,0 +1,114 @@
+//! REST API of the tool sources that are switched off for one device or one session. Not for the
+//! sources themselves.
+
+use actix_web::{HttpResponse, web};
+use hearken_proto::fault::Fault;
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use crate::http::AccessControl;
+use crate::http::conversations::chat::session_of;
+use crate::http::devices::device_records::{id_of, no_such_device};
+use crate::http::extract::{JsonBody, Operator};
+use crate::http::fault::{Answer, Faults, Refusal, refusal, store_failed};
+use crate::http::request_identity::tidy;
+use crate::http::tools::tool_bodies::{DeviceToolsShown, SessionToolsShown};
+use crate::http::tools::tools_api::ToolsApi;
+
+/// Path of a device's tools.
+pub(crate) const PATH: &str = "/api/devices/{id}/tools";
+/// Path of a running session's tools.
+pub(crate) const OF_SESSION: &str = "/api/sessions/{id}/tools";
+/// Maximum number of sources switched off for a device or session.
+const MAX_OFF: usize = 64;
+/// Longest name of a source, in characters.
+const MAX_NAME_CHARS: usize = 64;
+
+/// Returns the tools of a device (`GET /api/devices/{id}/tools`).
+#[utoipa::path(get, path = "/api/devices/{id}/tools", tag = "devices", params(("id" = String, Path,)),
+    responses((status = 200, body = DeviceToolsShown), Faults))]
+pub(crate) async fn get(
+    _: Operator,
+    id: web::Path<String>,
+    api: web::Data<ToolsApi>,
+    access: web::Data<AccessControl>,
+) -> Answer {
+    let device = access.store.device(&id_of(&id)).await.map_err(|e| store_failed(&e))?;
+    let device = device.ok_or_else(no_such_device)?;
+    Ok(HttpResponse::Ok().json(DeviceToolsShown::from(api.registry.tools_of(&device))))
+}
+
+/// Body of the `PUT` requests.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Off {
+    off: Vec<String>,
+}
+
+impl Off {
+    /// Returns the names without duplicates. A name may be of a source that does not exist now.
+    fn checked(self) -> Result<Vec<String>, Refusal> {
+        let about = format!("`off` is a list of at most {MAX_OFF} names of sources");
+        let wrong = || refusal(Fault::BadRequest, &about);
+        let fits = |name: &String| tidy(name, MAX_NAME_CHARS).as_ref() == Some(name);
+        if self.off.len() > MAX_OFF || !self.off.iter().all(fits) {
+            return Err(wrong());
+        }
+        let mut off = self.off;
+        off.sort();
+        off.dedup();
+        Ok(off)
+    }
+}
+
+/// Switches sources off for the device from its next turn on (`PUT /api/devices/{id}/tools` with
+/// `{"off": [..]}`, the names of the sources); `endpoint` stands for all tool clients.
+#[utoipa::path(put, path = "/api/devices/{id}/tools", tag = "devices", params(("id" = String, Path,)),
+    request_body = Off,
+    responses((status = 200, body = DeviceToolsShown), Faults))]
+pub(crate) async fn put(
+    _: Operator,
+    id: web::Path<String>,
+    off: JsonBody<Off>,
+    api: web::Data<ToolsApi>,
+) -> Answer {
+    let off = off.0.checked()?;
+    let device = api.registry.set_off(&id_of(&id), &off).await;
+    let device = device.map_err(|e| store_failed(&e))?.ok_or_else(no_such_device)?;
+    Ok(HttpResponse::Ok().json(DeviceToolsShown::from(api.registry.tools_of(&device))))
+}
+
+fn no_such_session() -> Refusal {
+    refusal(Fault::NotFound, "no session of this id is running")
+}
+
+/// Returns the tools of a session, by the `session_id` of the hello (`GET
+/// /api/sessions/{id}/tools`).
+#[utoipa::path(get, path = "/api/sessions/{id}/tools", tag = "devices", params(("id" = String, Path,)),
+    responses((status = 200, body = SessionToolsShown), Faults))]
+pub(crate) async fn get_session(
+    _: Operator,
+    id: web::Path<String>,
+    api: web::Data<ToolsApi>,
+) -> Answer {
+    let tools = api.registry.tools_of_session(&session_of(&id));
+    let tools = tools.ok_or_else(no_such_session)?;
+    Ok(HttpResponse::Ok().json(SessionToolsShown::from(tools)))
+}
+
+/// Switches sources off for the session, from its next turn on and until it ends, in place of those
+/// of its device (`PUT /api/sessions/{id}/tools` with `{"off": [..]}`, the names of the sources).
+#[utoipa::path(put, path = "/api/sessions/{id}/tools", tag = "devices", params(("id" = String, Path,)),
+    request_body = Off,
+    responses((status = 200, body = SessionToolsShown), Faults))]
+pub(crate) async fn put_session(
+    _: Operator,
+    id: web::Path<String>,
+    off: JsonBody<Off>,
+    api: web::Data<ToolsApi>,
+) -> Answer {
+    let off = off.0.checked()?;
+    let tools = api.registry.set_session_off(&session_of(&id), off);
+    let tools = tools.ok_or_else(no_such_session)?;
+    Ok(HttpResponse::Ok().json(SessionToolsShown::from(tools)))
+}

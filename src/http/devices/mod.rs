@@ -1,0 +1,12 @@
+//! Routes of devices, and of those who own them: the socket, the boot request, firmware, pictures; records, orders, status and tools of
+//! a device. Not for what a device says.
+
+pub(crate) mod device;
+pub(crate) mod device_identity;
+pub(crate) mod device_orders;
+pub(crate) mod device_records;
+pub(crate) mod device_status;
+pub(crate) mod device_tools;
+pub(crate) mod firmware;
+pub(crate) mod ota;
+pub(crate) mod vision;

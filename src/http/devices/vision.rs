@@ -1,0 +1,113 @@
+//! Route to which devices' cameras upload pictures with a question (78/xiaozhi-esp32,
+//! `main/boards/common/esp32_camera.cc`): multipart, the field `question` and then `file`. The
+//! response's body is passed to the conversation's model unchanged. Not for describing pictures.
+
+use std::time::Duration;
+
+use actix_web::http::header::CONTENT_TYPE;
+use actix_web::{HttpRequest, HttpResponse, web};
+use bytes::Bytes;
+use futures_util::stream;
+use hearken_proto::fault::Fault;
+use hearken_tool_sources::TokenReadError;
+use multer::{Constraints, Multipart, SizeLimit};
+use serde_json::json;
+
+use crate::http::AccessControl;
+use crate::http::fault::{Answer, Refusal, refusal};
+use crate::http::middleware::slot_of;
+use crate::http::request_identity::{Caller, bearer};
+use crate::http::tools::tools_api::ToolsApi;
+
+/// Path of the route.
+pub const PATH: &str = "/vision/explain";
+/// Longest request, in bytes.
+const MAX_BYTES: usize = 10 << 20;
+/// Longest question, in bytes.
+pub(crate) const MAX_QUESTION_BYTES: u64 = 4 << 10;
+/// Longest wait for the upload of a picture.
+const BODY_WITHIN: Duration = Duration::from_secs(20);
+/// Question that is used if the device sends none.
+const NO_QUESTION: &str = "What is in this picture?";
+
+/// Answers a question about a picture (`POST /vision/explain`).
+///
+/// Errors behind a valid request are reported with status 200: with any other status, firmware
+/// tells the model nothing except "failed".
+pub(crate) async fn explain(
+    request: HttpRequest,
+    payload: web::Payload,
+    api: web::Data<ToolsApi>,
+    access: web::Data<AccessControl>,
+) -> Answer {
+    let caller = Caller::from_request(&request)?;
+    let refused = |error: TokenReadError| refusal(Fault::Unauthorized, &error.to_string());
+    let made = api.cameras.check(&bearer(&request), caller.device_id.as_str()).map_err(refused)?;
+    if access.has_revoked(&caller.device_id, made).await {
+        return Err(refused(TokenReadError::Revoked));
+    }
+    let full = |full| refusal(Fault::Busy, &format!("pictures at once: {full}"));
+    let _slot = slot_of(&request, &api.pictures).map_err(full)?;
+    let body = read(payload).await?;
+    let picture = parts(&request, body).await?;
+    let described = api.vision.describe(&picture.question, &picture.mime_type, &picture.bytes);
+    let answer = match described.await {
+        Ok(words) => json!({"success": true, "response": words}),
+        Err(error) => {
+            let cause = std::error::Error::source(&error).map(ToString::to_string);
+            tracing::warn!(%error, cause, "cannot describe a picture");
+            json!({"success": false, "message": error.to_string()})
+        }
+    };
+    Ok(HttpResponse::Ok().json(answer))
+}
+
+/// Upload of a device.
+pub(crate) struct Picture {
+    pub(crate) question: String,
+    pub(crate) mime_type: String,
+    pub(crate) bytes: Bytes,
+}
+
+async fn read(payload: web::Payload) -> Result<Bytes, Refusal> {
+    let reading = payload.to_bytes_limited(MAX_BYTES);
+    match tokio::time::timeout(BODY_WITHIN, reading).await {
+        Err(_) => Err(refusal(Fault::Idle, "the picture did not come in time")),
+        Ok(Err(_)) => Err(refusal(Fault::TooLarge, "a picture has at most 10 MiB")),
+        Ok(Ok(Err(_))) => Err(refusal(Fault::BadRequest, "the picture breaks off")),
+        Ok(Ok(Ok(bytes))) => Ok(bytes),
+    }
+}
+
+pub(crate) async fn parts(request: &HttpRequest, body: Bytes) -> Result<Picture, Refusal> {
+    let wrong = |about: &str| refusal(Fault::BadRequest, about);
+    let kind = request.headers().get(CONTENT_TYPE).and_then(|v| v.to_str().ok());
+    let boundary = multer::parse_boundary(kind.unwrap_or_default())
+        .map_err(|_| wrong("a picture comes as multipart/form-data"))?;
+    let limits = SizeLimit::new().for_field("question", MAX_QUESTION_BYTES);
+    let whole = stream::iter([Ok::<_, std::convert::Infallible>(body)]);
+    let constraints = Constraints::new().size_limit(limits);
+    let mut form = Multipart::with_constraints(whole, boundary, constraints);
+    let mut question = String::new();
+    let mut file = None;
+    let unreadable = |_| wrong("the form cannot be read");
+    while let Some(field) = form.next_field().await.map_err(unreadable)? {
+        match field.name() {
+            Some("question") => question = field.text().await.map_err(unreadable)?,
+            Some("file") => {
+                let image = field.content_type().filter(|m| m.type_() == "image");
+                let mime_type = image.map_or_else(|| "image/jpeg".into(), ToString::to_string);
+                file = Some((mime_type, field.bytes().await.map_err(unreadable)?));
+            }
+            _ => {}
+        }
+    }
+    let Some((mime_type, bytes)) = file.filter(|(_, bytes)| !bytes.is_empty()) else {
+        return Err(wrong("there is no picture: the field `file` is missing or empty"));
+    };
+    let question = match question.trim() {
+        "" => NO_QUESTION.to_owned(),
+        asked => asked.to_owned(),
+    };
+    Ok(Picture { question, mime_type, bytes })
+}

@@ -1,0 +1,235 @@
+//! REST API of tokens: those of devices, which a device otherwise gets from its OTA response, and those of tool clients.
+//! Everything is written into the audit log. Not for the format of tokens.
+
+use actix_web::{HttpResponse, web};
+use hearken_base::{Secret, wall_clock};
+use hearken_cluster::Cluster;
+use hearken_ports::store::{AuditEntry, MAX_TOOL_TOKENS, ToolToken};
+use hearken_proto::fault::Fault;
+use hearken_tool_sources::{DEFAULT_AGENT, MAX_AGENT_BYTES};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+
+use crate::auth::same;
+use crate::http::devices::device_identity::next_token_at;
+use crate::http::devices::device_records::{agent_of, disconnect, id_of, text_of};
+use crate::http::extract::{JsonBody, Operator};
+use crate::http::fault::{Answer, Faults, Refusal, refusal, store_failed};
+use crate::http::request_identity::Caller;
+use crate::http::{AccessControl, Admin, DeviceEndpoint, ToolsApi};
+
+/// Path of the tokens of a device.
+pub(crate) const OF_DEVICE: &str = "/api/devices/{id}/tokens";
+/// Path of the tokens of tool clients.
+pub(crate) const OF_TOOLS: &str = "/api/tools/tokens";
+/// Path of the token of one tool client.
+pub(crate) const OF_TOOL: &str = "/api/tools/tokens/{serial}";
+
+/// Longest id of a client, and longest name of a token, in characters.
+const MAX_CHARS: usize = 64;
+/// Number of digits of a serial.
+const SERIAL_DIGITS: usize = 12;
+
+/// Writes down who has done this.
+async fn note(admin: &Admin, by: &Operator, what: &str, details: Value) -> Result<(), Refusal> {
+    let at = Timestamp::now();
+    let who = by.name().to_owned();
+    let what = what.to_owned();
+    let entry = AuditEntry { number: 0, at, who, what, details };
+    admin.store.note(&entry).await.map_err(|error| store_failed(&error))
+}
+
+/// Validates a field that may be left out or blank.
+fn given(field: &str, text: Option<&str>) -> Result<Option<String>, Refusal> {
+    let about = format!("a `{field}` has at most {MAX_CHARS} characters");
+    let text = text.map(str::trim).filter(|text| !text.is_empty());
+    text.map(|text| text_of(text, MAX_CHARS, &about)).transpose()
+}
+
+/// Client for which a device token is made.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TokenOfDevice {
+    /// What the device sends as `Client-Id`, at most 64 characters; that of the device if it is known, else empty.
+    client_id: Option<String>,
+}
+
+/// Token of a device, which is shown once.
+#[derive(Serialize, ToSchema)]
+struct DeviceToken {
+    device_id: String,
+    /// What the device must send as `Client-Id`.
+    client_id: String,
+    /// What the device must send as bearer token.
+    token: String,
+    /// When it expires.
+    #[schema(value_type = String, format = DateTime)]
+    expires: Timestamp,
+}
+
+/// Makes a token for a device, as in its OTA response (`POST /api/devices/{id}/tokens`). 409 where devices need none, or
+/// if the device belongs to another client.
+#[utoipa::path(post, path = "/api/devices/{id}/tokens", tag = "devices", params(("id" = String, Path,)),
+    request_body = TokenOfDevice,
+    responses((status = 201, body = DeviceToken), Faults))]
+pub(crate) async fn make_for_device(
+    by: Operator,
+    path: web::Path<String>,
+    asked: JsonBody<TokenOfDevice>,
+    access: web::Data<AccessControl>,
+    admin: web::Data<Admin>,
+) -> Answer {
+    let device_id = id_of(&path);
+    let wanted = given("client_id", asked.0.client_id.as_deref())?.map(Secret::new);
+    let holder = access.store.token_holder(&device_id).await.map_err(|e| store_failed(&e))?;
+    let client_id = match (wanted, holder.client_id) {
+        (Some(wanted), Some(own)) if !same(wanted.expose(), own.expose()) => {
+            let about = "the device belongs to another client: leave `client_id` out";
+            return Err(refusal(Fault::Conflict, about));
+        }
+        (Some(client), _) | (None, Some(client)) => client,
+        (None, None) => Secret::default(),
+    };
+    let at = next_token_at(holder.revoked_until, Timestamp::now());
+    let caller = Caller { device_id: device_id.clone(), client_id };
+    let (token, expires) = access.auth.mint_for(&caller, at)?;
+    note(&admin, &by, "device token made", json!({"device_id": device_id.as_str()})).await?;
+    let client_id = caller.client_id.expose().to_owned();
+    let device_id = device_id.as_str().to_owned();
+    Ok(HttpResponse::Created().json(DeviceToken { device_id, client_id, token, expires }))
+}
+
+/// Revokes all tokens that a device has, and ends its connection; it may ask for another (`DELETE
+/// /api/devices/{id}/tokens`).
+#[utoipa::path(delete, path = "/api/devices/{id}/tokens", tag = "devices", params(("id" = String, Path,)),
+    responses((status = 204), Faults))]
+pub(crate) async fn revoke_of_device(
+    by: Operator,
+    path: web::Path<String>,
+    access: web::Data<AccessControl>,
+    device_endpoint: web::Data<DeviceEndpoint>,
+    cluster: web::Data<Cluster>,
+    admin: web::Data<Admin>,
+) -> Answer {
+    let id = id_of(&path);
+    let revoked = access.store.revoke_tokens(&id, wall_clock::dates().latest).await;
+    revoked.map_err(|error| store_failed(&error))?;
+    disconnect(&cluster, &device_endpoint, &id).await?;
+    note(&admin, &by, "device tokens revoked", json!({"device_id": id.as_str()})).await?;
+    Ok(HttpResponse::NoContent().finish())
+}
+
+/// Token of a tool client, without the token itself.
+#[derive(Serialize, ToSchema)]
+struct ToolTokenShown {
+    /// Serial of the token.
+    serial: String,
+    /// Agent whose tool client has it; empty if it was made by a command.
+    agent: String,
+    /// Name given by people; empty for none.
+    name: String,
+    /// When it was made; null if it was made by a command.
+    #[schema(required, value_type = Option<String>, format = DateTime)]
+    made: Option<Timestamp>,
+    /// Who made it; empty if it was made by a command.
+    made_by: String,
+    /// When it was revoked; null while it is good.
+    #[schema(required, value_type = Option<String>, format = DateTime)]
+    revoked: Option<Timestamp>,
+}
+
+impl From<ToolToken> for ToolTokenShown {
+    fn from(token: ToolToken) -> Self {
+        let ToolToken { serial, agent, name, made, made_by, revoked } = token;
+        Self { serial, agent, name, made, made_by, revoked }
+    }
+}
+
+/// Tokens of tool clients.
+#[derive(Serialize, ToSchema)]
+struct ToolTokens {
+    /// Those that were made over the API or are revoked, the last made first.
+    tokens: Vec<ToolTokenShown>,
+}
+
+/// Lists the tokens of tool clients (`GET /api/tools/tokens`). Those that were made by a command are here once they are
+/// revoked.
+#[utoipa::path(get, path = "/api/tools/tokens", tag = "tools",
+    responses((status = 200, body = ToolTokens), Faults))]
+pub(crate) async fn list(_: Operator, api: web::Data<ToolsApi>) -> Answer {
+    let tokens = api.registry.tool_tokens().await.map_err(|error| store_failed(&error))?;
+    let tokens = tokens.into_iter().map(ToolTokenShown::from).collect();
+    Ok(HttpResponse::Ok().json(ToolTokens { tokens }))
+}
+
+/// Tool client for which a token is made.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewToolToken {
+    /// Agent whose tools the client brings, at most 64 bytes; `default` if left out.
+    agent: Option<String>,
+    /// Name, to tell the token from others, at most 64 characters.
+    name: Option<String>,
+}
+
+/// New token of a tool client, which is shown once.
+#[derive(Serialize, ToSchema)]
+struct MadeToolToken {
+    /// What the client sends as bearer token, or as `token` in the query of `/mcp_endpoint/mcp/`.
+    token: String,
+    #[serde(flatten)]
+    shown: ToolTokenShown,
+}
+
+/// Makes a token for a tool client (`POST /api/tools/tokens`). It is good until it is revoked.
+#[utoipa::path(post, path = "/api/tools/tokens", tag = "tools", request_body = NewToolToken,
+    responses((status = 201, body = MadeToolToken), Faults))]
+pub(crate) async fn make_for_tools(
+    by: Operator,
+    asked: JsonBody<NewToolToken>,
+    api: web::Data<ToolsApi>,
+    admin: web::Data<Admin>,
+) -> Answer {
+    let NewToolToken { agent, name } = asked.0;
+    let agent = agent_of(agent.as_deref().unwrap_or(DEFAULT_AGENT))?;
+    let name = given("name", name.as_deref())?.unwrap_or_default();
+    let about = format!("an agent's name has 1 to {MAX_AGENT_BYTES} bytes");
+    let made = api.agents.mint(&agent);
+    let (token, serial) = made.ok_or_else(|| refusal(Fault::BadRequest, &about))?;
+    let made = Some(Timestamp::now());
+    let made_by = by.name().to_owned();
+    let stored = ToolToken { serial, agent, name, made, made_by, revoked: None };
+    full_unless(api.registry.add_tool_token(&stored).await.map_err(|e| store_failed(&e))?)?;
+    let details = json!({"serial": stored.serial, "agent": stored.agent, "name": stored.name});
+    note(&admin, &by, "tool token made", details).await?;
+    Ok(HttpResponse::Created().json(MadeToolToken { token, shown: stored.into() }))
+}
+
+/// Revokes the token of a tool client for good, and ends its connections (`DELETE /api/tools/tokens/{serial}`); also one that
+/// was made by a command.
+#[utoipa::path(delete, path = "/api/tools/tokens/{serial}", tag = "tools", params(("serial" = String, Path,)),
+    responses((status = 204), Faults))]
+pub(crate) async fn revoke_of_tools(
+    by: Operator,
+    serial: web::Path<String>,
+    api: web::Data<ToolsApi>,
+    admin: web::Data<Admin>,
+) -> Answer {
+    let is_digit = |c: u8| c.is_ascii_digit() || (b'a'..=b'f').contains(&c);
+    if serial.len() != SERIAL_DIGITS || !serial.bytes().all(is_digit) {
+        return Err(refusal(Fault::NotFound, "a serial has 12 digits, 0 to 9 and a to f"));
+    }
+    let revoked = api.registry.revoke_tool_token(&serial, Timestamp::now()).await;
+    full_unless(revoked.map_err(|error| store_failed(&error))?)?;
+    note(&admin, &by, "tool token revoked", json!({"serial": *serial})).await?;
+    Ok(HttpResponse::NoContent().finish())
+}
+
+fn full_unless(has_room: bool) -> Result<(), Refusal> {
+    let about = format!(
+        "there are {MAX_TOOL_TOKENS} tokens of tool clients, the maximum: `tools.revoked_tokens` revokes more"
+    );
+    if has_room { Ok(()) } else { Err(refusal(Fault::Conflict, &about)) }
+}

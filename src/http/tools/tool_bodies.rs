@@ -1,0 +1,341 @@
+//! Bodies about sources of tools, as routes send them and the description of the API tells them. Not for the routes.
+
+use std::collections::BTreeMap;
+
+use hearken_dialogue::tools::{ToolPolicies, ToolPolicy};
+use hearken_ports::{ToolContent, ToolOutput};
+use hearken_tool_sources::{
+    DeviceToolsView, Inventory, Origin, ServerView, SessionToolsView, SourceKind, SourceOfDevice,
+    SourceReport, SourceState, SourceUsage, ToolReport,
+};
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use crate::words;
+
+/// Sources of the tools of one agent.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct SourcesShown {
+    /// The built-in one first, then remote servers including disabled ones, then tool clients of this instance and of others.
+    sources: Vec<SourceShown>,
+}
+
+impl SourcesShown {
+    /// Shows these sources with the policies of their tools.
+    pub(crate) fn new(Inventory { sources }: Inventory, policies: &ToolPolicies) -> Self {
+        let shown = |source| SourceShown::new(source, policies);
+        Self { sources: sources.into_iter().map(shown).collect() }
+    }
+}
+
+/// State of a source.
+#[derive(Clone, Copy, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+#[schema(as = SourceState)]
+enum State {
+    Connecting,
+    Ready,
+    Failed,
+    Disabled,
+}
+
+/// Source of tools.
+#[derive(Serialize, ToSchema)]
+struct SourceShown {
+    name: String,
+    /// Connection type.
+    #[schema(value_type = words::SourceKind)]
+    kind: SourceKind,
+    #[schema(value_type = words::Origin)]
+    origin: Origin,
+    /// Ids of the devices that may use it; empty for all devices.
+    devices: Vec<String>,
+    state: State,
+    /// Why it has failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    reason: Option<String>,
+    /// Version of MCP or LiteMCP; empty while it is not connected.
+    protocol: String,
+    /// Number of connections so far.
+    connections: u64,
+    /// Calls and their bytes since the start; null where they are not counted by source.
+    #[schema(required)]
+    usage: Option<UsageOfSource>,
+    /// Tools of the last successful listing.
+    tools: Vec<ToolShown>,
+}
+
+impl SourceShown {
+    fn new(report: SourceReport, policies: &ToolPolicies) -> Self {
+        let tool = |tool| ToolShown::new(&report.name, tool, policies);
+        let tools = report.tools.into_iter().map(tool).collect();
+        let (state, reason) = match report.state {
+            SourceState::Connecting => (State::Connecting, None),
+            SourceState::Ready => (State::Ready, None),
+            SourceState::Failed(reason) => (State::Failed, Some(reason)),
+            SourceState::Disabled => (State::Disabled, None),
+        };
+        Self {
+            name: report.name,
+            kind: report.kind,
+            origin: report.origin,
+            devices: report.devices,
+            state,
+            reason,
+            protocol: report.protocol,
+            connections: report.connections,
+            usage: report.usage.map(UsageOfSource::from),
+            tools,
+        }
+    }
+}
+
+/// Calls of a source, and what they took, since the source is known to this instance.
+#[derive(Serialize, ToSchema)]
+struct UsageOfSource {
+    /// Number of calls that have ended or were cancelled.
+    calls: u64,
+    /// Bytes of tool names and arguments.
+    bytes_sent: u64,
+    /// Bytes of results.
+    bytes_received: u64,
+    /// Time of all calls together, in seconds.
+    seconds: f64,
+}
+
+impl From<SourceUsage> for UsageOfSource {
+    fn from(usage: SourceUsage) -> Self {
+        let SourceUsage { calls, bytes_sent, bytes_received, seconds } = usage;
+        Self { calls, bytes_sent, bytes_received, seconds }
+    }
+}
+
+/// A tool.
+#[derive(Serialize, ToSchema)]
+struct ToolShown {
+    /// Name of the tool at the source.
+    name: String,
+    description: String,
+    /// JSON Schema of its arguments.
+    #[schema(value_type = Object)]
+    parameters: Value,
+    /// True if its source says that a call may delete or overwrite something.
+    destructive: bool,
+    /// True if its definition is not the one that was seen first or accepted last.
+    changed: bool,
+    /// What a model may do with it by `tools.policy`; null where no pattern there fits.
+    #[schema(required, value_type = Option<words::ToolPolicy>)]
+    policy: Option<ToolPolicy>,
+}
+
+impl ToolShown {
+    fn new(source: &str, report: ToolReport, policies: &ToolPolicies) -> Self {
+        let ToolReport { name, description, parameters, destructive, changed } = report;
+        let policy = policies.configured(source, &name);
+        Self { name, description, parameters, destructive, changed, policy }
+    }
+}
+
+/// All tool servers.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ServersShown {
+    servers: Vec<ServerShown>,
+}
+
+impl ServersShown {
+    pub(crate) fn new(servers: Vec<ServerView>, policies: &ToolPolicies) -> Self {
+        let shown = |server| ServerShown::new(server, policies);
+        Self { servers: servers.into_iter().map(shown).collect() }
+    }
+}
+
+/// Tool server.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ServerShown {
+    #[serde(flatten)]
+    source: SourceShown,
+    enabled: bool,
+    /// Keys of its `[[tools.servers]]`, with possible secrets masked.
+    #[schema(value_type = Object)]
+    settings: Value,
+}
+
+impl ServerShown {
+    pub(crate) fn new(view: ServerView, policies: &ToolPolicies) -> Self {
+        let ServerView { source, enabled, settings } = view;
+        Self { source: SourceShown::new(source, policies), enabled, settings }
+    }
+}
+
+/// Settings of a tool server to add: the keys of a `[[tools.servers]]`, except those for secrets of this server.
+#[derive(ToSchema)]
+#[allow(
+    dead_code,
+    reason = "describes the body for OpenAPI; it is read as the keys of the section"
+)]
+pub(crate) struct ToolServerSettings {
+    /// Name, unique among the servers; also the name of the source.
+    name: String,
+    /// False to keep the settings without connecting.
+    enabled: Option<bool>,
+    /// `mcp` if left out.
+    protocol: Option<words::ToolProtocol>,
+    /// Ids of the devices whose conversations may use its tools; empty for all.
+    devices: Option<Vec<String>>,
+    /// Address; left out if `command` is set.
+    url: Option<String>,
+    /// Program; left out if `url` is set.
+    command: Option<String>,
+    /// Arguments of the program.
+    args: Option<Vec<String>>,
+    /// Environment variables of the program.
+    env: Option<BTreeMap<String, String>>,
+    /// Headers of every request.
+    headers: Option<BTreeMap<String, String>>,
+    /// Bearer token.
+    bearer: Option<String>,
+    /// Longest wait for the result of a call.
+    timeout_ms: Option<u64>,
+    /// Longest wait for the list of tools after a start.
+    start_timeout_ms: Option<u64>,
+    /// True to fill in forms that the server requests during a call with its proposed defaults.
+    accept_defaults: Option<bool>,
+}
+
+/// Tools of a device.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct DeviceToolsShown {
+    device_id: String,
+    /// Agent whose tool clients the device uses.
+    agent: String,
+    /// Names of the sources that are switched off.
+    off: Vec<String>,
+    /// Every source.
+    sources: Vec<SourceOfDeviceShown>,
+}
+
+impl From<DeviceToolsView> for DeviceToolsShown {
+    fn from(view: DeviceToolsView) -> Self {
+        let DeviceToolsView { device_id, agent, off, sources } = view;
+        let sources = sources.into_iter().map(SourceOfDeviceShown::from).collect();
+        Self { device_id, agent, off, sources }
+    }
+}
+
+/// Tools of a running session; `off` is that of its device until it is set for the session.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct SessionToolsShown {
+    session_id: String,
+    #[serde(flatten)]
+    tools: DeviceToolsShown,
+}
+
+impl From<SessionToolsView> for SessionToolsShown {
+    fn from(SessionToolsView { session_id, tools }: SessionToolsView) -> Self {
+        Self { session_id, tools: tools.into() }
+    }
+}
+
+/// Source and its use by one device.
+#[derive(Serialize, ToSchema)]
+struct SourceOfDeviceShown {
+    name: String,
+    /// Connection type.
+    #[schema(value_type = words::SourceKind)]
+    kind: SourceKind,
+    /// True if conversations of the device have its tools.
+    on: bool,
+}
+
+impl From<SourceOfDevice> for SourceOfDeviceShown {
+    fn from(SourceOfDevice { name, kind, on }: SourceOfDevice) -> Self {
+        Self { name, kind, on }
+    }
+}
+
+/// Answer of a tool.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ToolAnswer {
+    /// Its parts.
+    content: Vec<PartShown>,
+    /// True if the tool says that it failed.
+    failed: bool,
+}
+
+/// Part of a tool's answer.
+#[derive(Serialize, ToSchema)]
+#[serde(tag = "type", rename_all = "lowercase")]
+#[schema(as = ToolAnswerPart)]
+enum PartShown {
+    Text { text: String },
+    Image { base64: String, mime_type: String },
+}
+
+impl From<ToolOutput> for ToolAnswer {
+    fn from(output: ToolOutput) -> Self {
+        let part = |part| match part {
+            ToolContent::Text(text) => PartShown::Text { text },
+            ToolContent::Image { mime_type, base64 } => PartShown::Image { base64, mime_type },
+        };
+        Self { content: output.content.into_iter().map(part).collect(), failed: output.failed }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use hearken_tool_sources::ToolServer;
+    use serde_json::json;
+    use utoipa::PartialSchema;
+
+    use super::*;
+
+    #[test]
+    fn a_source_is_shown_as_it_is_reported() {
+        let tool = ToolReport {
+            name: "light".into(),
+            description: "Switches it.".into(),
+            parameters: json!({"type": "object"}),
+            destructive: false,
+            changed: true,
+        };
+        let patterns = [("home/*".to_owned(), ToolPolicy::Ask)].into();
+        let policies = ToolPolicies { patterns, ..ToolPolicies::default() };
+        for state in [
+            SourceState::Connecting,
+            SourceState::Ready,
+            SourceState::Failed("gone".into()),
+            SourceState::Disabled,
+        ] {
+            let report = SourceReport {
+                name: "home".into(),
+                kind: SourceKind::WebSocket,
+                origin: Origin::Api,
+                devices: vec!["a".into()],
+                state,
+                protocol: "1.0.0".into(),
+                connections: 2,
+                usage: Some(SourceUsage::default()),
+                tools: vec![tool.clone()],
+            };
+            let mut reported = json!(report);
+            reported["tools"][0]["policy"] = json!("ask");
+            assert_eq!(json!(SourceShown::new(report, &policies)), reported);
+        }
+    }
+
+    #[test]
+    fn the_settings_of_a_server_are_described_whole() {
+        let described = json!(ToolServerSettings::schema());
+        let described = described["properties"].as_object().unwrap().keys().cloned();
+        // Refused over the API.
+        let own = ["bearer_env", "bearer_file"].map(str::to_owned);
+        let described: BTreeSet<String> = described.chain(own).collect();
+        let read = json!(ToolServer::default());
+        let read: BTreeSet<String> = read.as_object().unwrap().keys().cloned().collect();
+        assert_eq!(described, read);
+    }
+}

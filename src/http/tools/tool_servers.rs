@@ -1,0 +1,91 @@
+//! REST API of tool servers: listing, adding, removing, enabling and disabling at run time. Not for
+//! the validation of changes, which is in the registry.
+
+use actix_web::{HttpResponse, web};
+use hearken_proto::fault::Fault;
+use hearken_tool_sources::{ChangeError, ToolServer};
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use crate::http::extract::{JsonBody, Operator};
+use crate::http::fault::{Answer, Faults, Refusal, refusal, store_failed};
+use crate::http::tools::tool_bodies::{ServerShown, ServersShown, ToolServerSettings};
+use crate::http::tools::tools_api::ToolsApi;
+
+/// Path of one server.
+pub(crate) const ONE: &str = "/api/tools/servers/{name}";
+/// Path for enabling and disabling one server.
+pub(crate) const ENABLED: &str = "/api/tools/servers/{name}/enabled";
+
+/// Converts the reason of a refused change to an answer.
+pub(crate) fn refused(error: ChangeError) -> Refusal {
+    let fault = match &error {
+        ChangeError::Store(error) => return store_failed(error),
+        ChangeError::Settings(_) | ChangeError::OwnSecrets(_) => Fault::BadRequest,
+        ChangeError::Taken(_) | ChangeError::Configured(_) | ChangeError::Full => Fault::Conflict,
+        ChangeError::Unknown(_) | ChangeError::NothingToAccept(_) => Fault::NotFound,
+        ChangeError::Programs => Fault::Forbidden,
+    };
+    refusal(fault, &error.to_string())
+}
+
+/// Lists every server with its settings, including disabled ones (`GET /api/tools/servers`).
+#[utoipa::path(get, path = "/api/tools/servers", tag = "tools",
+    responses((status = 200, body = ServersShown), Faults))]
+pub(crate) async fn list(_: Operator, api: web::Data<ToolsApi>) -> Answer {
+    Ok(HttpResponse::Ok().json(ServersShown::new(api.registry.servers(), &api.policies.get())))
+}
+
+/// Adds a server permanently (`POST /api/tools/servers` with the keys of a `[[tools.servers]]`).
+#[utoipa::path(post, path = "/api/tools/servers", tag = "tools",
+    request_body = ToolServerSettings,
+    responses((status = 201, body = ServerShown), Faults))]
+pub(crate) async fn add(
+    _: Operator,
+    settings: JsonBody<ToolServer>,
+    api: web::Data<ToolsApi>,
+) -> Answer {
+    let server = api.registry.add(settings.0).await.map_err(refused)?;
+    Ok(HttpResponse::Created().json(ServerShown::new(server, &api.policies.get())))
+}
+
+/// Returns a server (`GET /api/tools/servers/{name}`).
+#[utoipa::path(get, path = "/api/tools/servers/{name}", tag = "tools", params(("name" = String, Path,)),
+    responses((status = 200, body = ServerShown), Faults))]
+pub(crate) async fn get(_: Operator, name: web::Path<String>, api: web::Data<ToolsApi>) -> Answer {
+    let server = api.registry.server(&name).map_err(refused)?;
+    Ok(HttpResponse::Ok().json(ServerShown::new(server, &api.policies.get())))
+}
+
+/// Removes a server that was added (`DELETE /api/tools/servers/{name}`).
+#[utoipa::path(delete, path = "/api/tools/servers/{name}", tag = "tools", params(("name" = String, Path,)),
+    responses((status = 204), Faults))]
+pub(crate) async fn remove(
+    _: Operator,
+    name: web::Path<String>,
+    api: web::Data<ToolsApi>,
+) -> Answer {
+    api.registry.remove(&name).await.map_err(refused)?;
+    Ok(HttpResponse::NoContent().finish())
+}
+
+/// Body of the request to enable or disable a server.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Switch {
+    enabled: bool,
+}
+
+/// Enables or disables a server (`PUT /api/tools/servers/{name}/enabled` with `{"enabled"}`).
+#[utoipa::path(put, path = "/api/tools/servers/{name}/enabled", tag = "tools", params(("name" = String, Path,)),
+    request_body = Switch,
+    responses((status = 200, body = ServerShown), Faults))]
+pub(crate) async fn switch(
+    _: Operator,
+    name: web::Path<String>,
+    asked: JsonBody<Switch>,
+    api: web::Data<ToolsApi>,
+) -> Answer {
+    let server = api.registry.switch(&name, asked.0.enabled).await.map_err(refused)?;
+    Ok(HttpResponse::Ok().json(ServerShown::new(server, &api.policies.get())))
+}

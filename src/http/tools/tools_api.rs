@@ -1,0 +1,170 @@
+//! REST API of tools: list of sources, and manual calls. Also the state that all routes about tools
+//! share. Not for tools in a conversation.
+
+use std::sync::Arc;
+
+use actix_web::{HttpRequest, HttpResponse, web};
+use hearken_base::reloadable::Reloadable;
+use hearken_base::slots::Slots;
+use hearken_dialogue::tools::ToolPolicies;
+use hearken_ports::{ImageDescriber, ToolCall, ToolError};
+use hearken_proto::fault::Fault;
+use hearken_providers::Vision;
+use hearken_socket::SharedBudget;
+use hearken_tool_sources::{AgentTokens, DEFAULT_AGENT, Registry, Sources, VisionTokens};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
+use utoipa::ToSchema;
+
+use crate::http::clients::mcp_endpoint;
+use crate::http::extract::{JsonBody, Operator};
+use crate::http::fault::{Answer, Faults, refusal};
+use crate::http::params;
+use crate::http::tools::tool_bodies::{SourcesShown, ToolAnswer};
+use crate::http::tools::tool_servers;
+
+/// Maximum number of pictures described at once, each of at most 10 MiB.
+const PICTURES_AT_ONCE: usize = 8;
+
+/// State of the routes about tools.
+pub struct ToolsApi {
+    /// All sources outside devices.
+    pub(crate) sources: Sources,
+    /// Registry that changes them.
+    pub(crate) registry: Registry,
+    /// Tokens of tool clients.
+    pub(crate) agents: AgentTokens,
+    /// Tokens of cameras.
+    pub(crate) cameras: VisionTokens,
+    /// Model that describes pictures.
+    pub(crate) vision: Vision,
+    /// Configured policies of tools.
+    pub(crate) policies: Reloadable<ToolPolicies>,
+    /// Slots for pictures.
+    pub(crate) pictures: Slots,
+    /// Budget of the messages of tool clients that connect.
+    pub(crate) endpoint_budget: Arc<SharedBudget>,
+    /// Token of the process, cancelled at shutdown.
+    pub(crate) process: CancellationToken,
+}
+
+impl ToolsApi {
+    /// Creates the state of a server that ends with `process`.
+    pub fn new(
+        sources: Sources,
+        registry: Registry,
+        (agents, cameras): (AgentTokens, VisionTokens),
+        vision: Vision,
+        policies: ToolPolicies,
+        address_percent: u8,
+        process: CancellationToken,
+    ) -> Self {
+        let pictures = Slots::with_share(PICTURES_AT_ONCE, address_percent);
+        let policies = policies.into();
+        let endpoint_budget = mcp_endpoint::shared_budget();
+        Self {
+            sources,
+            registry,
+            agents,
+            cameras,
+            vision,
+            policies,
+            pictures,
+            endpoint_budget,
+            process,
+        }
+    }
+
+    /// Returns the policies of tools, which may be replaced at run time.
+    pub fn policies(&self) -> &Reloadable<ToolPolicies> {
+        &self.policies
+    }
+
+    /// Returns the describer of pictures, for conversations too; `None` if no model is configured.
+    pub fn describer(&self) -> Option<Arc<dyn ImageDescriber>> {
+        self.vision.describer()
+    }
+}
+
+/// Body of a manual call.
+#[derive(Deserialize, ToSchema)]
+pub(crate) struct Call {
+    source: String,
+    tool: String,
+    #[serde(default)]
+    arguments: Map<String, Value>,
+    agent: Option<String>,
+}
+
+/// Body of the request to accept changed definitions.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Accept {
+    source: String,
+    tool: Option<String>,
+    agent: Option<String>,
+}
+
+/// Number of definitions that had changed.
+#[derive(Serialize, ToSchema)]
+struct Accepted {
+    accepted: usize,
+}
+
+/// Accepts the current definitions of a source's tools, or of one (`POST /api/tools/accept` with
+/// `{"source", "tool"}`). Returns how many had changed.
+#[utoipa::path(post, path = "/api/tools/accept", tag = "tools",
+    request_body = Accept,
+    responses((status = 200, body = Accepted), Faults))]
+pub(crate) async fn accept(
+    _: Operator,
+    body: JsonBody<Accept>,
+    api: web::Data<ToolsApi>,
+) -> Answer {
+    let Accept { source, tool, agent } = body.0;
+    let agent = agent.as_deref().unwrap_or(DEFAULT_AGENT);
+    let accepted = api.registry.accept(agent, &source, tool.as_deref()).await;
+    let accepted = accepted.map_err(tool_servers::refused)?;
+    Ok(HttpResponse::Ok().json(Accepted { accepted }))
+}
+
+/// Lists the sources of an agent with their states and tools (`GET /api/tools[?agent=NAME]`).
+#[utoipa::path(get, path = "/api/tools", tag = "tools", params(("agent" = Option<String>, Query,)),
+    responses((status = 200, body = SourcesShown), Faults))]
+pub(crate) async fn list(_: Operator, request: HttpRequest, api: web::Data<ToolsApi>) -> Answer {
+    let agent = params::text(&request, "agent", Fault::BadRequest)?;
+    let agent = agent.unwrap_or_else(|| DEFAULT_AGENT.into());
+    let shown = SourcesShown::new(api.sources.inventory(&agent), &api.policies.get());
+    Ok(HttpResponse::Ok().json(shown))
+}
+
+/// Calls a tool and returns its answer (`POST /api/tools/call` with `{"source", "tool",
+/// "arguments"}`).
+#[utoipa::path(post, path = "/api/tools/call", tag = "tools",
+    request_body = Call,
+    responses((status = 200, body = ToolAnswer), Faults))]
+pub(crate) async fn call(_: Operator, call: JsonBody<Call>, api: web::Data<ToolsApi>) -> Answer {
+    let call = call.0;
+    let agent = call.agent.as_deref().unwrap_or(DEFAULT_AGENT);
+    let Some(source) = api.sources.named(agent, &call.source) else {
+        let about = format!("there is no source of tools `{}`", call.source);
+        return Err(refusal(Fault::NotFound, &about));
+    };
+    let id = uuid::Uuid::new_v4().to_string();
+    let call = ToolCall { id, name: call.tool, arguments: call.arguments };
+    match source.call(call).await {
+        Ok(output) => Ok(HttpResponse::Ok().json(ToolAnswer::from(output))),
+        Err(error) => Err(refusal(fault_of(&error), &error.to_string())),
+    }
+}
+
+fn fault_of(error: &ToolError) -> Fault {
+    match error {
+        ToolError::Unknown(_) => Fault::NotFound,
+        ToolError::Arguments(_) => Fault::BadRequest,
+        ToolError::Timeout(_) | ToolError::Unavailable(_) | ToolError::Failed(_) => {
+            Fault::Unavailable
+        }
+    }
+}

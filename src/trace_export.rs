@@ -190,7 +190,7 @@ fn spans(turn: &TracedTurn) -> Vec<Span> {
         kind: SpanKind::Server as i32,
         attributes: about(turn),
         events: turn.moments.iter().map(|(moment, at)| event(turn, moment.name(), *at)).collect(),
-        ..span(turn, 0, (Duration::ZERO, length))
+        ..span(turn, 0, Duration::ZERO, length)
     };
     if turn.outcome == Some(Outcome::Failed) {
         let code = StatusCode::Error as i32;
@@ -202,14 +202,14 @@ fn spans(turn: &TracedTurn) -> Vec<Span> {
         kind: SpanKind::Internal as i32,
         parent_span_id: parent.clone(),
         attributes: stage.detail.iter().map(|detail| text("hearken.detail", detail)).collect(),
-        ..span(turn, number, (stage.start, stage.end.unwrap_or(length)))
+        ..span(turn, number, stage.start, stage.end.unwrap_or(length))
     };
     let stages: Vec<_> = (1..).zip(&turn.spans).map(stage).collect();
     std::iter::once(whole).chain(stages).collect()
 }
 
 /// Returns a span of these times. Its id follows from that of the turn.
-fn span(turn: &TracedTurn, number: u64, (start, end): (Duration, Duration)) -> Span {
+fn span(turn: &TracedTurn, number: u64, start: Duration, end: Duration) -> Span {
     let (_, low) = turn.id.as_u64_pair();
     Span {
         trace_id: turn.id.as_bytes().to_vec(),

@@ -377,8 +377,8 @@ impl Pipeline {
         let detector = self.ports.turn_detector.clone();
         let settings = self.settings.turn_detection.clone();
         let admission = self.admission.clone();
-        let learned = (device.clone(), self.learned_pauses.clone());
-        TurnDetection::new(detector, settings, admission, language, learned)
+        let learned = self.learned_pauses.clone();
+        TurnDetection::new(detector, settings, admission, language, device.clone(), learned)
     }
 
     /// Returns all tools of a conversation.

@@ -118,7 +118,8 @@ impl TurnDetection {
         settings: TurnDetectionSettings,
         admission: Admission,
         language: SpokenLanguage,
-        (device, learned): (DeviceId, LearnedPauses),
+        device: DeviceId,
+        learned: LearnedPauses,
     ) -> Self {
         let pause = learned.get(&device).unwrap_or(settings.short);
         Self { detector, settings, admission, language, device, learned, pause }

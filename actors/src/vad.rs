@@ -202,7 +202,7 @@ impl VadActor {
         let resumed = *resumed;
         let judgement = async move { detector.judge(speech).await };
         ctx.spawn(judgement.into_actor(self).map(move |probability, act, ctx| match probability {
-            Some(probability) => act.judged((turn, resumed, look), probability, ctx),
+            Some(probability) => act.judged(turn, resumed, look, probability, ctx),
             None => actor_metrics().turn_taking.judgements.skipped.increment(1),
         }));
     }
@@ -210,7 +210,9 @@ impl VadActor {
     /// Chooses how long the silence must last of which the detector has judged, unless it is over.
     fn judged(
         &mut self,
-        (turn, resumed, look): (TurnId, u32, usize),
+        turn: TurnId,
+        resumed: u32,
+        look: usize,
         probability: f32,
         ctx: &mut Context<Self>,
     ) {

@@ -150,7 +150,8 @@ impl AdminSessions {
     pub fn new(
         secret: &Secret,
         passwords: Passwords,
-        (access, refresh): (Duration, Duration),
+        access: Duration,
+        refresh: Duration,
         store: Arc<dyn SettingsStore>,
     ) -> Self {
         token_signing::choose_provider();

@@ -20,13 +20,14 @@ use hearken_ports::store::SettingsStore;
 use hearken_providers::CostTracker;
 use hearken_text_gateway::GatewaySettings;
 
-use super::models::Models;
+use super::parts::Parts;
+use super::settings;
 use crate::admin::password::Passwords;
 use crate::admin::setup_code::SetupCode;
 use crate::admin::{AdminSessions, RuntimeSettings, SettingsUser};
 use crate::config::Config;
 use crate::history::History;
-use crate::http::{self, Admin, Figures};
+use crate::http::{self, Admin, Chats, DeviceEndpoint, Figures, MuseumClients, TextClients};
 use crate::telemetry;
 
 /// Maximum number of log-in attempts from one address per minute.
@@ -58,6 +59,29 @@ pub(super) struct Changing {
 }
 
 impl Changing {
+    /// Collects them from the faces.
+    pub(super) fn of(
+        parts: &Parts<'_>,
+        devices: &DeviceEndpoint,
+        clients: &TextClients,
+        chats: &Chats,
+        museum: &MuseumClients,
+    ) -> Self {
+        Self {
+            dialogue: devices.pipeline.dialogue_settings().clone(),
+            dialogue_of: |config| settings(config).dialogue,
+            tool_policies: parts.tooling.api.policies().clone(),
+            gateway: clients.service.settings.clone(),
+            gateway_idle: clients.service.sessions.idle().clone(),
+            chat: chats.service.settings.clone(),
+            museum: Arc::clone(&museum.museum),
+            history: parts.records.history.clone(),
+            usage: parts.records.usage.meter().clone(),
+            devices: devices.pipeline.device_registry().clone(),
+            text_slots: clients.connection_slots.clone(),
+        }
+    }
+
     fn uses(self) -> [SettingsUser; 8] {
         let Self {
             dialogue,
@@ -121,12 +145,9 @@ impl Changing {
 
 /// Builds the administrator's service. The models apply changed settings first, then all other
 /// parts.
-pub(super) fn build_admin(
-    config: &Config,
-    store: Arc<dyn SettingsStore>,
-    models: &Models,
-    changing: Changing,
-) -> anyhow::Result<Admin> {
+pub(super) fn build(parts: &Parts<'_>, changing: Changing) -> anyhow::Result<Admin> {
+    let Parts { config, models, .. } = parts;
+    let store: Arc<dyn SettingsStore> = Arc::clone(&parts.store) as _;
     let a = &config.admin;
     let secret = http::secret(&config.auth, &config.server.data_dir)?;
     let token = if a.password.is_empty() {
@@ -135,12 +156,13 @@ pub(super) fn build_admin(
         Secret::default()
     };
     let passwords = Passwords::new(a.password.clone(), token, Arc::clone(&store));
-    let lasts = [a.access_token_ms, a.refresh_token_ms].map(Duration::from_millis);
-    let admin_sessions = AdminSessions::new(&secret, passwords, lasts.into(), Arc::clone(&store));
+    let [access, refresh] = [a.access_token_ms, a.refresh_token_ms].map(Duration::from_millis);
+    let admin_sessions =
+        AdminSessions::new(&secret, passwords, access, refresh, Arc::clone(&store));
     let figures = figures(&changing, models.costs());
     let museum = Arc::clone(&changing.museum);
     let uses = models.take_uses().into_iter().chain(changing.uses()).collect();
-    let settings = Arc::new(RuntimeSettings::new(config.clone(), Arc::clone(&store), uses));
+    let settings = Arc::new(RuntimeSettings::new((*config).clone(), Arc::clone(&store), uses));
     let attempts = LocalLimit::new(ATTEMPTS);
     let setup_code = SetupCode::default();
     Ok(Admin { admin_sessions, setup_code, settings, store, museum, figures, attempts })

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use hearken_actors::pipeline::Ports;
 use hearken_actors::settings::PipelineSettings;
 use hearken_dialogue::tools::Toolbox;
 use hearken_dialogue::{ConversationStyle, Dialogue, LocalTime};
@@ -14,15 +13,19 @@ use hearken_engines::supervise::EngineStates;
 use hearken_ports::{Prompt, ToolSource};
 use hearken_providers::tts::CachedTts;
 use hearken_tool_sources::{Registry, Sources};
+use rustix::time::{ClockId, clock_gettime};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{Records, Services, local_time, settings};
+use super::faces::Faces;
+use super::parts::{Parts, Records};
+use super::{local_time, settings};
 use crate::admin::password::Credential;
 use crate::config::Config;
-use crate::engines;
 use crate::http::Admin;
 use crate::tls::Certificate;
+use crate::trace_export::TraceExporter;
+use crate::{engines, telemetry};
 
 /// Wait before another attempt to synthesise the fixed phrases.
 const WARM_UP_RETRY: Duration = Duration::from_secs(15);
@@ -33,21 +36,49 @@ const STORE_RETRY: Duration = Duration::from_secs(5);
 /// Interval at which the engines are checked for readiness.
 const ENGINES_EVERY: Duration = Duration::from_millis(200);
 
+/// Starts the background tasks, except the warm-up.
+///
+/// # Errors
+/// `traces.otlp_url` cannot be used.
+pub(super) fn start(
+    parts: &Parts<'_>,
+    faces: &Faces,
+    certificate: Option<&Arc<Certificate>>,
+) -> anyhow::Result<Vec<JoinHandle<()>>> {
+    let Parts { config, process, records, tooling, cluster, .. } = parts;
+    let traces = TraceExporter::new(&config.traces, &records.turn_journal)?;
+    let pool = parts.audio_pool.clone();
+    let admission = faces.devices.pipeline.admission().clone();
+    let mut tasks = periodic(config, faces, certificate);
+    tasks.push(follow_tool_servers(tooling.registry.clone(), cluster.is_shared()));
+    tasks.push(tokio::spawn(telemetry::maintain(parts.metrics.clone())));
+    tasks.push(tokio::spawn(admission.govern(cpu_time, move || pool.busy())));
+    tasks.extend(keep_records(records, process));
+    tasks.extend(traces.map(|traces| tokio::spawn(traces.run(process.clone()))));
+    Ok(tasks)
+}
+
+/// Returns the CPU time of this process so far, for all its threads.
+fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::try_from(time).unwrap_or_default()
+}
+
 /// Starts the periodic tasks of the frontends: removes expired sessions, observes the stored fences
 /// once and purges deleted chat sessions, publishes what was left unpublished, and applies changed
 /// settings of the store. Reads the certificate again when its files change, and offers to choose the first password.
-pub(super) fn spawn_periodic(
+fn periodic(
     config: &Config,
-    services: &Services,
+    faces: &Faces,
     certificate: Option<&Arc<Certificate>>,
 ) -> Vec<JoinHandle<()>> {
-    let texts = &services.clients.service;
+    let texts = &faces.clients.service;
     let sessions = Arc::clone(&texts.sessions);
     let every = texts.settings.get().sweep_every;
-    let chats = services.chats.service.clone();
-    let events = services.chats.service.clone();
-    let museum = Arc::clone(&services.museum.museum);
-    let settings = Arc::clone(&services.admin.settings);
+    let chats = faces.chats.service.clone();
+    let events = faces.chats.service.clone();
+    let museum = Arc::clone(&faces.museum.museum);
+    let settings = Arc::clone(&faces.admin.settings);
     let mut tasks = vec![
         tokio::spawn(async move { sessions.keep_sweeping(every).await }),
         tokio::spawn(async move {
@@ -60,7 +91,7 @@ pub(super) fn spawn_periodic(
     ];
     tasks.extend(certificate.cloned().map(|c| tokio::spawn(c.reload_loop())));
     if config.admin.enabled && config.console.enabled {
-        tasks.push(tokio::spawn(offer_setup(Arc::clone(&services.admin))));
+        tasks.push(tokio::spawn(offer_setup(Arc::clone(&faces.admin))));
     }
     tasks
 }
@@ -87,7 +118,7 @@ async fn offer_setup(admin: Arc<Admin>) {
 
 /// Loads the stored tool servers, and keeps the pins of tools; periodically if other instances may
 /// change them.
-pub(super) fn follow_tool_servers(registry: Registry, others: bool) -> JoinHandle<()> {
+fn follow_tool_servers(registry: Registry, others: bool) -> JoinHandle<()> {
     tokio::spawn(async move {
         let servers =
             async { if others { registry.follow_store().await } else { registry.load().await } };
@@ -96,7 +127,7 @@ pub(super) fn follow_tool_servers(registry: Registry, others: bool) -> JoinHandl
 }
 
 /// Stores turns that end and what they use, and deletes what is old.
-pub(super) fn keep_records(records: &Records, process: &CancellationToken) -> [JoinHandle<()>; 3] {
+fn keep_records(records: &Records, process: &CancellationToken) -> [JoinHandle<()>; 3] {
     let storing = records.history.clone();
     let trimming = records.history.clone();
     [
@@ -128,12 +159,10 @@ pub(super) struct WarmUp {
 
 impl WarmUp {
     /// Prepares the warm-up with the phrases and the opening prompt of this configuration.
-    pub(super) fn new(
-        config: &Config,
-        tts: Arc<CachedTts>,
-        ports: &Ports,
-        tools: &Sources,
-    ) -> Self {
+    pub(super) fn new(parts: &Parts<'_>) -> Self {
+        let Parts { config, ports, .. } = parts;
+        let tools = &parts.tooling.sources;
+        let tts = Arc::clone(&parts.tts);
         let settings = settings(config);
         let phrases = settings.phrases.all();
         let read_ahead = ports.llm.prefetch(opening(&settings, tools, local_time(config)));

@@ -4,36 +4,33 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use hearken_actors::pipeline::{AudioPool, Pipeline, Ports};
+use hearken_actors::pipeline::Pipeline;
 use hearken_base::slots::Slots;
 use hearken_ports::store::DeviceStore;
 
-use super::{Shared, settings};
+use super::parts::Parts;
+use super::settings;
 use crate::config::Config;
 use crate::http::{AccessControl, Auth, DeviceEndpoint, OtaRules};
 use crate::recorder::Recorder;
 
-/// Builds the endpoint of devices: the pipeline with these ports, the recorder and the access
-/// control.
-pub(super) fn build_devices(
-    shared: &Shared<'_>,
-    ports: Ports,
-    audio_pool: AudioPool,
-    store: Arc<dyn DeviceStore>,
-) -> anyhow::Result<DeviceEndpoint> {
-    let Shared { config, process, records, tooling, .. } = shared;
+/// Builds the endpoint of devices: the pipeline, the recorder and the access control.
+pub(super) fn build(parts: &Parts<'_>) -> anyhow::Result<DeviceEndpoint> {
+    let Parts { config, process, records, tooling, .. } = parts;
+    let ports = parts.ports.clone();
+    let audio_pool = parts.audio_pool.clone();
     let mut settings = settings(config);
     settings.tools.policies = tooling.api.policies().clone();
     let language = settings.dialogue.language;
     Ok(DeviceEndpoint {
-        pipeline: Pipeline::new(ports, settings, audio_pool, (*process).clone())
+        pipeline: Pipeline::new(ports, settings, audio_pool, process.clone())
             .traced(records.turn_journal.clone()),
         connection_slots: Slots::with_share(
             config.server.max_connections,
             config.http.address_percent,
         ),
         recorder: recorder(&config.server.record_dir)?,
-        access: access(config, store)?,
+        access: access(config, Arc::clone(&parts.store) as _)?,
         language,
     })
 }

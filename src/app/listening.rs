@@ -21,7 +21,7 @@ use hearken_base::Secret;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::connections::{self, Connections};
-use super::frontends::Frontends;
+use super::faces::Frontends;
 use super::threads;
 use crate::config::{AuthRequired, Config};
 use crate::http::kept_connections::watch;

@@ -6,28 +6,25 @@ use std::sync::Arc;
 use hearken_base::wall_clock;
 use hearken_museum::{Museum, MuseumPorts};
 use hearken_outbound::SettingError;
-use hearken_ports::store::MuseumStore;
 
-use super::frontends::patient;
-use super::{Shared, local_time};
+use super::faces::patient;
+use super::local_time;
+use super::parts::Parts;
 use crate::http::{Face, MuseumClients};
 
 /// Builds the service. Museum clients wait for the model as long as a request may take.
-pub(super) fn build_museum(
-    shared: &Shared<'_>,
-    store: Arc<dyn MuseumStore>,
-) -> Result<MuseumClients, SettingError> {
-    let Shared { config, models, cluster, .. } = shared;
+pub(super) fn build(parts: &Parts<'_>) -> Result<MuseumClients, SettingError> {
+    let Parts { config, models, cluster, .. } = parts;
     let ports = MuseumPorts {
         clock: Arc::new(wall_clock::now),
         expiry_clock: Arc::new(wall_clock::earliest),
         llm: models.patient(config, "museum", patient)?,
-        store,
+        store: Arc::clone(&parts.store) as _,
         locks: cluster.locks(),
         answers: cluster.cache("museum"),
         model: format!("{} {}", config.llm.base_url, config.llm.model),
         now: local_time(config),
-        usage: shared.records.usage.meter().clone(),
+        usage: parts.records.usage.meter().clone(),
     };
     let limit = NonZeroU32::new(config.museum.requests_per_minute);
     Ok(MuseumClients {

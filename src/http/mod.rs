@@ -57,7 +57,7 @@ pub use devices::vision::PATH as VISION_PATH;
 pub use health::{Dependencies, Health};
 pub use middleware::{MiddlewareState, behind};
 pub use peer::{Peer, network_of};
-pub use tools::tools_api::ToolsApi;
+pub use tools::tools_api::{ToolTokens, ToolsApi};
 
 /// Access control of devices and users, and the rules of the OTA responses.
 pub struct AccessControl {

@@ -3,6 +3,7 @@
 //! which clients may also send in the query.
 
 use std::fmt::Display;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use actix_web::HttpRequest;
@@ -35,15 +36,16 @@ pub(crate) fn text(
 pub(crate) fn number<T>(
     request: &HttpRequest,
     name: &str,
-    (least, most): (T, T),
+    within: RangeInclusive<T>,
     fault: Fault,
 ) -> Result<Option<T>, Refusal>
 where
     T: FromStr + PartialOrd + Display,
 {
     let Some(text) = text(request, name, fault)? else { return Ok(None) };
-    let number = text.parse().ok().filter(|n| (&least..=&most).contains(&n));
-    let about = || format!("`{name}` is a whole number from {least} to {most}");
+    let number = text.parse().ok().filter(|n| within.contains(n));
+    let about =
+        || format!("`{name}` is a whole number from {} to {}", within.start(), within.end());
     number.map(Some).ok_or_else(|| refusal(fault, &about()))
 }
 
@@ -64,8 +66,7 @@ mod tests {
         for blank in ["?user_id=", "?user_id", "?user_id=%20%09", "?limit=1&USER_ID="] {
             assert_eq!(read(blank), None, "{blank}");
         }
-        let counted =
-            |query: &str| number(&asked(query), "limit", (1, 200), Fault::BadRequest).ok();
+        let counted = |query: &str| number(&asked(query), "limit", 1..=200, Fault::BadRequest).ok();
         assert_eq!((counted(""), counted("?limit=200")), (Some(None), Some(Some(200))));
         for wrong in ["?limit=", "?limit=0", "?limit=201", "?limit=x", "?limit=1.5", "?limit=-1"] {
             assert_eq!(counted(wrong), None, "{wrong}");

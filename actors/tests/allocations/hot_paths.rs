@@ -118,7 +118,8 @@ fn the_actor_allocates_no_more_than_its_parts() {
             TurnDetectionSettings::default(),
             Admission::new(AdmissionSettings::default()),
             SpokenLanguage::new(Language::Chinese),
-            (DeviceId::new("device"), LearnedPauses::default()),
+            DeviceId::new("device"),
+            LearnedPauses::default(),
         );
         let rules = UtteranceRules { lane: 128, hearing, turn_detection, attempt_after: None };
         VadActor::new(packets, outputs, turns, rules).start();

@@ -74,7 +74,8 @@ fn samples(ms: u64, rate_hz: u32) -> usize {
     pcm::samples_in(Duration::from_millis(ms), rate_hz)
 }
 
-fn packets(sound: &[i16], (rate_hz, packet_ms): (u32, u64)) -> Vec<Bytes> {
+fn packets(sound: &[i16], kind: (u32, u64)) -> Vec<Bytes> {
+    let (rate_hz, packet_ms) = kind;
     let frame = samples(packet_ms, rate_hz);
     let mut encoder = Encoder::new(rate_hz, 24_000, 0).expect("libopus runs at its own rates");
     sound

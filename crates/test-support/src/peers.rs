@@ -109,7 +109,8 @@ pub struct Listening {
 
 impl Listening {
     /// Starts the program on this port, told as its last argument and as `PORT`.
-    pub fn start((program, arguments): (String, Vec<String>), port: u16) -> Self {
+    pub fn start(told: (String, Vec<String>), port: u16) -> Self {
+        let (program, arguments) = told;
         let child = Command::new(program)
             .args(arguments)
             .env("PORT", port.to_string())

@@ -25,7 +25,8 @@ pub fn environment() -> Environment {
 }
 
 /// A server's settings: a child.
-pub fn child(name: &str, (command, args): (String, Vec<String>)) -> ToolServer {
+pub fn child(name: &str, program: (String, Vec<String>)) -> ToolServer {
+    let (command, args) = program;
     let start_timeout_ms = 60_000;
     ToolServer { name: name.into(), command, args, start_timeout_ms, ..ToolServer::default() }
 }

@@ -94,7 +94,7 @@ fn check_all(
     let mut taken: usize = tools.iter().map(memory).sum();
     let registrations = wanted
         .into_iter()
-        .map(|tool| match tool.and_then(|tool| check(tool, (&tools, taken), settings, until)) {
+        .map(|tool| match tool.and_then(|tool| check(tool, &tools, taken, settings, until)) {
             Ok(tool) => {
                 let name = tool.name.clone();
                 taken += memory(&tool);
@@ -112,7 +112,8 @@ fn check_all(
 /// Checks one tool of a client, which has these tools already; they take this memory.
 fn check(
     tool: RegisteredTool,
-    (known, taken): (&[Tool], usize),
+    known: &[Tool],
+    taken: usize,
     settings: &GatewaySettings,
     until: Instant,
 ) -> Result<Tool, ToolRefusal> {

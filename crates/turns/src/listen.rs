@@ -118,7 +118,7 @@ pub fn write(
             }
             let mut settings = settings.clone();
             settings.dialogue.language = spoken(language);
-            let shown = show(situation, voices, &paused, (&settings, conditions))?;
+            let shown = show(situation, voices, &paused, &settings, conditions)?;
             written.push(shown.write(folder, &format!("{language}-{}", situation.name()))?);
         }
     }
@@ -155,7 +155,8 @@ fn show(
     situation: Situation,
     voices: &Voices,
     paused: &[Paused],
-    (settings, conditions): (&PipelineSettings, &Conditions),
+    settings: &PipelineSettings,
+    conditions: &Conditions,
 ) -> anyhow::Result<Shown> {
     let mut last = None;
     for seed in 0..TRIES {

@@ -177,7 +177,7 @@ fn main() -> ExitCode {
             upstreams_ms,
         } => {
             measurement.detector.take_if(|_| !detect_turns);
-            interrupt(&measurement, (conversations, only, seed), &upstreams_ms)
+            interrupt(&measurement, conversations, only, seed, &upstreams_ms)
         }
         Command::Listen { measurement, out, upstreams_ms } => {
             write_samples(&measurement, &out, &upstreams_ms)
@@ -257,7 +257,9 @@ fn upstreams(times_ms: &[u64]) -> anyhow::Result<Upstreams> {
 
 fn interrupt(
     args: &Measurement,
-    (conversations, only, seed): (usize, Option<usize>, u64),
+    conversations: usize,
+    only: Option<usize>,
+    seed: u64,
     upstreams_ms: &[u64],
 ) -> anyhow::Result<()> {
     let policies = given(args)?;

@@ -211,7 +211,7 @@ impl Replay {
             _ => None,
         };
         let name = self.recording.name().to_owned();
-        Ok(Session::new((name, url), header.expect.unwrap_or_default(), (report, heard), read))
+        Ok(Session::new(name, url, header.expect.unwrap_or_default(), report, heard, read))
     }
 
     /// Returns the script of the person, with the options applied.

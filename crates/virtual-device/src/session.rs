@@ -34,9 +34,11 @@ pub struct Session {
 
 impl Session {
     pub(super) fn new(
-        (file, url): (String, String),
+        file: String,
+        url: String,
         recorded: Expect,
-        (report, heard): (Report, Sound),
+        report: Report,
+        heard: Sound,
         read_back: Option<ReadBack>,
     ) -> Self {
         Self { file, url, recorded, report, heard, read_back }
@@ -185,10 +187,11 @@ pub(super) mod tests {
         {
             report.add(Duration::from_millis(at as u64), Observation::Noticed(fact));
         }
-        let named = ("lamp.jsonl".to_owned(), "ws://h/".to_owned());
+        let named = "lamp.jsonl".to_owned();
+        let url = "ws://h/".to_owned();
         let recorded = Expect { transcript: Some("switch it on".into()), ..Expect::default() };
         let read = ReadBack { text: "it is on".into(), agreement: 1.0 };
-        Session::new(named, recorded, (report, Sound::default()), Some(read))
+        Session::new(named, url, recorded, report, Sound::default(), Some(read))
     }
 
     pub(crate) fn expected() -> Expectations {

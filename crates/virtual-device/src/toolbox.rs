@@ -152,7 +152,8 @@ impl Kind {
     }
 }
 
-fn within(number: i32, (low, high): (i32, i32)) -> Result<(), String> {
+fn within(number: i32, range: (i32, i32)) -> Result<(), String> {
+    let (low, high) = range;
     if number < low {
         return Err(format!("Value is below minimum allowed: {low}"));
     }

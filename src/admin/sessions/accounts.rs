@@ -121,7 +121,9 @@ impl AdminSessions {
     /// See [`AccountError`].
     pub async fn add_account(
         &self,
-        (name, right, password): (&str, Right, &str),
+        name: &str,
+        right: Right,
+        password: &str,
         by: &str,
         now: Timestamp,
     ) -> Result<Account, AccountError> {
@@ -150,7 +152,8 @@ impl AdminSessions {
     pub async fn change_account(
         &self,
         name: &str,
-        (right, password): (Option<Right>, Option<&str>),
+        right: Option<Right>,
+        password: Option<&str>,
         by: &str,
         now: Timestamp,
     ) -> Result<Account, AccountError> {

@@ -11,19 +11,21 @@ fn admin_sessions(store: &Arc<SqlStore>, secret: &str) -> AdminSessions {
     with_password(store, secret, PASSWORD)
 }
 
+/// How long tokens last.
+const ACCESS: Duration = Duration::from_secs(900);
+const REFRESH: Duration = Duration::from_secs(86_400);
+
 fn with_password(store: &Arc<SqlStore>, secret: &str, password: &str) -> AdminSessions {
-    let lasts = (Duration::from_secs(900), Duration::from_secs(86_400));
     let password = Secret::new(password);
     let passwords = Passwords::new(password, Secret::default(), Arc::clone(store) as _);
-    AdminSessions::new(&Secret::new(secret), passwords, lasts, Arc::clone(store) as _)
+    AdminSessions::new(&Secret::new(secret), passwords, ACCESS, REFRESH, Arc::clone(store) as _)
 }
 
 /// Sessions of a server without a configured password.
 fn with_token(store: &Arc<SqlStore>, token: &str) -> AdminSessions {
-    let lasts = (Duration::from_secs(900), Duration::from_secs(86_400));
     let store = Arc::clone(store);
     let passwords = Passwords::new(Secret::default(), Secret::new(token), Arc::clone(&store) as _);
-    AdminSessions::new(&Secret::new("s"), passwords, lasts, store)
+    AdminSessions::new(&Secret::new("s"), passwords, ACCESS, REFRESH, store)
 }
 
 #[tokio::test]

@@ -109,7 +109,7 @@ pub(crate) async fn add(
     checked(&password)?;
     let by = &session.0.who;
     let now = Timestamp::now();
-    let added = admin.admin_sessions.add_account((&name, right, &password), by, now).await;
+    let added = admin.admin_sessions.add_account(&name, right, &password, by, now).await;
     let account = added.map_err(|error| refused(&error))?;
     Ok(HttpResponse::Created().json(AccountShown::from(account)))
 }
@@ -126,9 +126,10 @@ pub(crate) async fn change(
 ) -> Answer {
     let AccountChange { right, password } = body.0;
     password.as_deref().map(checked).transpose()?;
-    let what = (right, password.as_deref());
     let by = &session.0.who;
-    let changed = admin.admin_sessions.change_account(&name, what, by, Timestamp::now()).await;
+    let password = password.as_deref();
+    let sessions = &admin.admin_sessions;
+    let changed = sessions.change_account(&name, right, password, by, Timestamp::now()).await;
     let account = changed.map_err(|error| refused(&error))?;
     Ok(HttpResponse::Ok().json(AccountShown::from(account)))
 }

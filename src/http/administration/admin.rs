@@ -249,7 +249,7 @@ fn flat(body: Map<String, Value>) -> Result<BTreeMap<String, Value>, Refusal> {
 }
 
 fn limit(request: &HttpRequest) -> Result<u32, Refusal> {
-    let limit = params::number(request, "limit", (1, MAX_PAGE), Fault::BadRequest)?;
+    let limit = params::number(request, "limit", 1..=MAX_PAGE, Fault::BadRequest)?;
     Ok(limit.unwrap_or(PAGE))
 }
 
@@ -313,7 +313,7 @@ pub(crate) async fn sessions(
     request: HttpRequest,
     admin: web::Data<Admin>,
 ) -> Answer {
-    let offset = params::number(&request, "offset", (0, u32::MAX), Fault::BadRequest)?;
+    let offset = params::number(&request, "offset", 0..=u32::MAX, Fault::BadRequest)?;
     let offset = offset.unwrap_or(0);
     let limit = limit(&request)?;
     let listed = admin.museum.sessions(offset, limit).await;
@@ -424,7 +424,7 @@ pub(crate) async fn audit(
     request: HttpRequest,
     admin: web::Data<Admin>,
 ) -> Answer {
-    let before = params::number(&request, "before", (1, i64::MAX), Fault::BadRequest)?;
+    let before = params::number(&request, "before", 1..=i64::MAX, Fault::BadRequest)?;
     let limit = limit(&request)?;
     let entries = admin.store.audit(before, limit).await.map_err(|e| store_failed(&e))?;
     let full = u32::try_from(entries.len()).unwrap_or(u32::MAX) == limit;

@@ -69,7 +69,7 @@ pub(crate) async fn list(_: Operator, request: HttpRequest, log: web::Data<CallL
             return Err(refusal(Fault::BadRequest, "`service` is `asr`, `llm` or `tts`"));
         }
     };
-    let limit = number(&request, "limit", (1, MOST_CALLS), Fault::BadRequest)?;
+    let limit = number(&request, "limit", 1..=MOST_CALLS, Fault::BadRequest)?;
     let calls = log.last(service, limit.unwrap_or(USUAL)).into_iter().map(CallShown::from);
     let words = log.keeps_words();
     let calls = calls.collect();

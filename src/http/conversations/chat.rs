@@ -120,8 +120,8 @@ fn filter(request: &HttpRequest) -> Result<SessionFilter, Refusal> {
         owner: None,
         user_id,
         status,
-        limit: params::number(request, "limit", (1, MAX_PAGE), UNFIT)?.unwrap_or(PAGE),
-        offset: params::number(request, "offset", (0, u32::MAX), UNFIT)?.unwrap_or(0),
+        limit: params::number(request, "limit", 1..=MAX_PAGE, UNFIT)?.unwrap_or(PAGE),
+        offset: params::number(request, "offset", 0..=u32::MAX, UNFIT)?.unwrap_or(0),
     })
 }
 
@@ -193,8 +193,8 @@ pub(crate) async fn messages(
     request: HttpRequest,
     chats: web::Data<Chats>,
 ) -> Answer {
-    let limit = params::number(&request, "limit", (1, MAX_PAGE), UNFIT)?.unwrap_or(MESSAGES);
-    let before = params::number(&request, "before", (1, i64::MAX), UNFIT)?;
+    let limit = params::number(&request, "limit", 1..=MAX_PAGE, UNFIT)?.unwrap_or(MESSAGES);
+    let before = params::number(&request, "before", 1..=i64::MAX, UNFIT)?;
     let page = chats.service.messages(&session.id, before, limit).await;
     Ok(HttpResponse::Ok().json(page.map_err(|e| failed(&e))?))
 }

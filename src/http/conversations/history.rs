@@ -151,7 +151,7 @@ fn filter(request: &HttpRequest) -> Result<HistoryFilter, Refusal> {
         let about = format!("`q` has at most {MOST_CHARS} characters");
         return Err(refusal(Fault::BadRequest, &about));
     }
-    let before = number(request, "before", (1, i64::MAX), Fault::BadRequest)?;
+    let before = number(request, "before", 1..=i64::MAX, Fault::BadRequest)?;
     let client = word("client")?;
     let kind = word("kind")?;
     let outcome = word("outcome")?;
@@ -192,7 +192,7 @@ pub(crate) async fn summary(_: Operator, history: web::Data<History>) -> Answer 
     responses((status = 200, body = HistoryPage), Faults))]
 pub(crate) async fn list(_: Operator, request: HttpRequest, history: web::Data<History>) -> Answer {
     let filter = filter(&request)?;
-    let limit = number(&request, "limit", (1, MOST), Fault::BadRequest)?.unwrap_or(USUAL);
+    let limit = number(&request, "limit", 1..=MOST, Fault::BadRequest)?.unwrap_or(USUAL);
     let turns = history.store().turns(&filter, limit).await.map_err(|e| store_failed(&e))?;
     let more = turns.len() >= limit as usize;
     let next = turns.last().map(|turn| turn.number).filter(|_| more);

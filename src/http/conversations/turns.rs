@@ -70,7 +70,7 @@ struct LastTurns {
     params(("limit" = Option<u32>, Query, minimum = 1, maximum = 500)),
     responses((status = 200, body = LastTurns), Faults))]
 pub(crate) async fn list(_: Operator, request: HttpRequest, turns: web::Data<Turns>) -> Answer {
-    let limit = number(&request, "limit", (1, MOST), Fault::BadRequest)?.unwrap_or(USUAL);
+    let limit = number(&request, "limit", 1..=MOST, Fault::BadRequest)?.unwrap_or(USUAL);
     let turns = turns.journal.last(limit).into_iter().map(TurnJson::from).collect();
     Ok(HttpResponse::Ok().json(LastTurns { turns }))
 }

@@ -173,7 +173,7 @@ pub(crate) async fn report(
     access: web::Data<AccessControl>,
     api: web::Data<ToolsApi>,
 ) -> Answer {
-    let days = number(&request, "days", (1, MOST_DAYS), Fault::BadRequest)?;
+    let days = number(&request, "days", 1..=MOST_DAYS, Fault::BadRequest)?;
     let report = usage.report(days.unwrap_or(DAYS)).await.map_err(|error| store_failed(&error))?;
     let roles = api.registry.roles().await.map_err(|error| store_failed(&error))?;
     let limits: Vec<_> =

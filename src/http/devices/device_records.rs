@@ -185,7 +185,7 @@ pub(crate) async fn list(
     device_endpoint: web::Data<DeviceEndpoint>,
     cluster: web::Data<Cluster>,
 ) -> Answer {
-    let limit = params::number(&request, "limit", (1, MAX_PAGE), Fault::BadRequest)?;
+    let limit = params::number(&request, "limit", 1..=MAX_PAGE, Fault::BadRequest)?;
     let limit = limit.unwrap_or(PAGE);
     // A blank cursor means: from the beginning.
     let after = query(&request, "after").unwrap_or_default().to_lowercase();
@@ -381,8 +381,10 @@ pub(crate) async fn forget(
     device_endpoint: web::Data<DeviceEndpoint>,
     cluster: web::Data<Cluster>,
     api: web::Data<ToolsApi>,
-    (history, usage): (web::Data<History>, web::Data<DailyUsage>),
+    records: (web::Data<History>, web::Data<DailyUsage>),
 ) -> Answer {
+    // One extractor: a handler has at most so many parameters as lints allow.
+    let (history, usage) = records;
     let id = id_of(&id);
     let forgotten = access.store.forget(&id, wall_clock::dates().latest).await;
     let was_known = forgotten.map_err(|e| store_failed(&e))?;

@@ -49,12 +49,20 @@ pub struct ToolsApi {
     pub(crate) process: CancellationToken,
 }
 
+/// What signs and reads tokens.
+pub struct ToolTokens {
+    /// Those of tool clients.
+    pub agents: AgentTokens,
+    /// Those of devices' cameras.
+    pub cameras: VisionTokens,
+}
+
 impl ToolsApi {
     /// Creates the state of a server that ends with `process`.
     pub fn new(
         sources: Sources,
         registry: Registry,
-        (agents, cameras): (AgentTokens, VisionTokens),
+        tokens: ToolTokens,
         vision: Vision,
         policies: ToolPolicies,
         address_percent: u8,
@@ -66,8 +74,8 @@ impl ToolsApi {
         Self {
             sources,
             registry,
-            agents,
-            cameras,
+            agents: tokens.agents,
+            cameras: tokens.cameras,
             vision,
             policies,
             pictures,

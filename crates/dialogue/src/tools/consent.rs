@@ -229,7 +229,7 @@ impl HeldCall {
         let tool = self.tool.name.clone();
         let source = self.source.clone();
         let arguments = self.request.arguments.clone();
-        self.waiting = trace.waits((tool, source, arguments, question.to_owned())).map(Arc::new);
+        self.waiting = trace.waits(tool, source, arguments, question.to_owned()).map(Arc::new);
         self
     }
 

@@ -71,7 +71,10 @@ impl TurnTrace {
     /// Adds a call of this turn to those that wait for the person's yes: its tool, source, arguments, and the question.
     pub fn waits(
         &self,
-        (tool, source, arguments, question): (String, String, String, String),
+        tool: String,
+        source: String,
+        arguments: String,
+        question: String,
     ) -> Option<Waiting> {
         let writer = self.writer.as_ref()?;
         let facts = writer.entry.facts();

@@ -10,7 +10,7 @@ use hearken_ports::{LlmDelta, Prompt, ProviderError, Usage};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::base::{Base, Events};
+use super::base::{Base, Deadline, Events};
 use super::clock::Clock;
 use super::markup::AnswerFilter;
 
@@ -145,7 +145,9 @@ impl<R: AnswerParser> Answer<R> {
     async fn linger(&mut self) {
         let by = Instant::now() + USAGE_WAIT;
         while self.reading.progress() == Progress::Complete {
-            let Ok(Some(event)) = self.events.next((by, "")).await else { break };
+            let Ok(Some(event)) = self.events.next(Deadline { by, missing: "" }).await else {
+                break;
+            };
             if self.reading.read(&event).is_err() {
                 break;
             }

@@ -55,7 +55,7 @@ impl AnthropicLlm {
         }
         let path = base.path().trim_end_matches('/').trim_end_matches("/v1");
         let path = format!("{path}/v1/messages");
-        let base = Base::new(PROVIDER, (base, &path), headers, &settings, known)?;
+        let base = Base::new(PROVIDER, base, &path, headers, &settings, known)?;
         Ok(Self { base: Arc::new(base), settings: Arc::new(settings) })
     }
 }

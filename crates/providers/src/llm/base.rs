@@ -23,6 +23,13 @@ const MAX_ANSWER_BYTES: usize = 4 << 20;
 /// with each piece of it that comes.
 const MAX_LINE_BYTES: usize = 256 << 10;
 
+/// Time until which something must come, and what is missing if it does not.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Deadline {
+    pub(super) by: Instant,
+    pub(super) missing: &'static str,
+}
+
 /// API server with its model's known properties.
 pub(super) struct Base {
     /// Provider name in errors.
@@ -39,7 +46,8 @@ impl Base {
     /// The HTTP client cannot be set up.
     pub(super) fn new(
         provider: &'static str,
-        (base, path): (&Url, &str),
+        base: &Url,
+        path: &str,
         headers: HeaderMap,
         settings: &LlmSettings,
         known: Arc<Known>,
@@ -59,22 +67,18 @@ impl Base {
     pub(super) async fn order(
         &self,
         order: Value,
-        (by, missing): (Instant, &'static str),
+        deadline: Deadline,
     ) -> Result<Events, ProviderError> {
-        let send = |order: Value| Box::pin(async move { self.send(&order, (by, missing)).await });
+        let send = |order: Value| Box::pin(async move { self.send(&order, deadline).await });
         fields::ask(&self.known, order, send).await
     }
 
     /// Sends a request once and unchanged.
-    pub(super) async fn send(
-        &self,
-        order: &Value,
-        (by, missing): (Instant, &'static str),
-    ) -> Result<Events, Refusal> {
+    pub(super) async fn send(&self, order: &Value, deadline: Deadline) -> Result<Events, Refusal> {
         let request = self.client.post(self.url.clone()).json(order).send();
-        let response = timeout_at(by, request)
+        let response = timeout_at(deadline.by, request)
             .await
-            .map_err(|_| web::timed_out(self.provider, missing))?
+            .map_err(|_| web::timed_out(self.provider, deadline.missing))?
             .map_err(|error| web::transport(self.provider, error))?;
         if !response.status().is_success() {
             return Err(web::refused(self.provider, response).await);
@@ -128,11 +132,11 @@ impl Events {
     /// Returns the text of the next event; none at the end.
     pub(super) async fn next(
         &mut self,
-        (by, missing): (Instant, &'static str),
+        deadline: Deadline,
     ) -> Result<Option<String>, ProviderError> {
-        let event = timeout_at(by, self.events.next())
+        let event = timeout_at(deadline.by, self.events.next())
             .await
-            .map_err(|_| web::timed_out(self.provider, missing))?;
+            .map_err(|_| web::timed_out(self.provider, deadline.missing))?;
         match event {
             None => Ok(None),
             Some(Ok(event)) => Ok(Some(event.data)),

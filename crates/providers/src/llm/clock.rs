@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::base::Deadline;
 use crate::settings::{LlmSettings, ms};
 
 /// Deadlines of one answer.
@@ -30,11 +31,12 @@ impl Clock {
     }
 
     /// Returns the deadline of the next piece, and the error message for a miss.
-    pub(super) fn next_by(&self) -> (Instant, &'static str) {
+    pub(super) fn next_by(&self) -> Deadline {
         if self.begun {
-            (self.total_by.min(Instant::now() + self.idle), "the answer stalled")
+            let by = self.total_by.min(Instant::now() + self.idle);
+            Deadline { by, missing: "the answer stalled" }
         } else {
-            (self.first_by, "no words within their deadline")
+            Deadline { by: self.first_by, missing: "no words within their deadline" }
         }
     }
 }

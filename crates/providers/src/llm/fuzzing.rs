@@ -26,8 +26,7 @@ const MAX_CALLS: usize = 64;
 static BASE: LazyLock<Arc<Base>> = LazyLock::new(|| {
     let known = Arc::new(Known::new(fields::OPENAI, "a model"));
     let url = "http://127.0.0.1/".parse().expect("an address");
-    let base =
-        Base::new("fuzzing", (&url, "/"), Default::default(), &LlmSettings::default(), known);
+    let base = Base::new("fuzzing", &url, "/", Default::default(), &LlmSettings::default(), known);
     Arc::new(base.unwrap_or_else(|error| panic!("{error}")))
 });
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {

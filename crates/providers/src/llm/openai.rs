@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use url::Url;
 
 use super::answering::pieces;
-use super::base::Base;
+use super::base::{Base, Deadline};
 use super::chat_json::{self, AnswerAssembler};
 use super::clock::Clock;
 use super::extra;
@@ -47,7 +47,7 @@ impl OpenAiLlm {
             headers.insert(AUTHORIZATION, key);
         }
         let path = format!("{}/chat/completions", base.path().trim_end_matches('/'));
-        let base = Base::new(PROVIDER, (base, &path), headers, &settings, known)?;
+        let base = Base::new(PROVIDER, base, &path, headers, &settings, known)?;
         Ok(Self { base: Arc::new(base), settings: Arc::new(settings) })
     }
 }
@@ -91,7 +91,7 @@ async fn prefetch(
     extra::add(&mut order, &settings.extra);
     order["service_tier"] = "flex".into();
     let by = Instant::now() + ms(settings.timeout_ms);
-    let late = (by, "no answer within its deadline");
+    let late = Deadline { by, missing: "no answer within its deadline" };
     let order = base.known.without_refused(order);
     let mut events = Box::pin(base.send(&order, late)).await.map_err(|refusal| refusal.error)?;
     while events.next(late).await?.is_some() {}

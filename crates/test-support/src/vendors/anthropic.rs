@@ -16,7 +16,7 @@ impl AnthropicMessages {
     /// offered, it calls each of them as well, until it is told a result. Asked to `error TYPE`,
     /// it ends with that after its first words.
     pub async fn start(behaviour: Behaviour, reply: &str) -> Stub {
-        Stub::start(("http", ""), behaviour, reply.into(), messages).await
+        Stub::start("http", "", behaviour, reply.into(), messages).await
     }
 }
 

@@ -18,12 +18,12 @@ pub struct ListenAiAsr;
 impl ListenAiAsr {
     /// Hears `transcript` in everything.
     pub async fn start(behaviour: Behaviour, transcript: &str) -> Stub {
-        Stub::start(("ws", ""), behaviour, transcript.into(), recognise).await
+        Stub::start("ws", "", behaviour, transcript.into(), recognise).await
     }
 
     /// Hears what `hear` makes of the s16le audio of each batch.
     pub async fn hearing(hear: fn(&[u8]) -> String) -> Stub {
-        Stub::start(("ws", ""), Behaviour::Normal, Says::Answer(hear), recognise).await
+        Stub::start("ws", "", Behaviour::Normal, Says::Answer(hear), recognise).await
     }
 }
 
@@ -96,7 +96,7 @@ pub struct FunAsr;
 impl FunAsr {
     /// Hears `transcript` in everything; in `2pass` mode one segment per line of it.
     pub async fn start(behaviour: Behaviour, transcript: &str) -> Stub {
-        Stub::start(("funasr+ws", ""), behaviour, transcript.into(), recognise_funasr).await
+        Stub::start("funasr+ws", "", behaviour, transcript.into(), recognise_funasr).await
     }
 }
 
@@ -156,12 +156,12 @@ pub struct ListenAiTts;
 impl ListenAiTts {
     /// Answers every sentence with the same sound, in four frames at 24 kHz.
     pub async fn start(behaviour: Behaviour) -> Stub {
-        Stub::start(("ws", "/tts"), behaviour, "".into(), synthesise).await
+        Stub::start("ws", "/tts", behaviour, "".into(), synthesise).await
     }
 
     /// Answers each sentence with the sound that `sound` makes of it, at 24 kHz.
     pub async fn sounding(sound: fn(&str) -> Vec<i16>) -> Stub {
-        Stub::start(("ws", "/tts"), Behaviour::Normal, Says::Sound(sound), synthesise).await
+        Stub::start("ws", "/tts", Behaviour::Normal, Says::Sound(sound), synthesise).await
     }
 }
 

@@ -148,7 +148,8 @@ impl Shared {
 impl Stub {
     /// Serves each connection by `serve` on a free port.
     async fn start<F, S>(
-        (scheme, path): (&'static str, &'static str),
+        scheme: &'static str,
+        path: &'static str,
         behaviour: Behaviour,
         says: Says,
         serve: S,

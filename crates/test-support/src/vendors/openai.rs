@@ -20,13 +20,13 @@ impl OpenAiChat {
     /// city are offered, it calls each of them as well, until it is told a result; asked to
     /// `call NAME ARGUMENTS`, it calls that; several stand on a line each.
     pub async fn start(behaviour: Behaviour, reply: &str) -> Stub {
-        Stub::start(("http", "/v1"), behaviour, reply.into(), chat).await
+        Stub::start("http", "/v1", behaviour, reply.into(), chat).await
     }
 
     /// Replies what `reply` makes of the last message; where that is `call NAME ARGUMENTS`, and
     /// the message no tool's, it calls that.
     pub async fn answering(reply: fn(&[u8]) -> String) -> Stub {
-        Stub::start(("http", "/v1"), Behaviour::Normal, Says::Answer(reply), chat).await
+        Stub::start("http", "/v1", Behaviour::Normal, Says::Answer(reply), chat).await
     }
 }
 
@@ -36,7 +36,7 @@ pub struct OpenAiTranscriptions;
 impl OpenAiTranscriptions {
     /// Hears `transcript` in everything.
     pub async fn start(behaviour: Behaviour, transcript: &str) -> Stub {
-        Stub::start(("http", "/v1"), behaviour, transcript.into(), transcribe).await
+        Stub::start("http", "/v1", behaviour, transcript.into(), transcribe).await
     }
 }
 
@@ -46,7 +46,7 @@ pub struct OpenAiSpeech;
 impl OpenAiSpeech {
     /// Answers every sentence with the same sound, cut within samples.
     pub async fn start(behaviour: Behaviour) -> Stub {
-        Stub::start(("http", "/v1"), behaviour, "".into(), synthesise).await
+        Stub::start("http", "/v1", behaviour, "".into(), synthesise).await
     }
 }
 
@@ -202,10 +202,10 @@ fn calls(tools: &serde_json::Value) -> Vec<serde_json::Value> {
 
 /// The calls that lines ask for: `call NAME ARGUMENTS`.
 fn wanted_calls(lines: &str) -> Vec<serde_json::Value> {
-    lines.lines().enumerate().map(wanted_call).collect()
+    lines.lines().enumerate().map(|(n, line)| wanted_call(n, line)).collect()
 }
 
-fn wanted_call((n, line): (usize, &str)) -> serde_json::Value {
+fn wanted_call(n: usize, line: &str) -> serde_json::Value {
     let wanted = line.strip_prefix("call ").unwrap();
     let (name, arguments) = wanted.split_once(' ').unwrap();
     let function = json!({ "name": name, "arguments": arguments });

@@ -9,7 +9,7 @@ use crate::interruptions::tests::{conditions, voices};
 fn written(situation: Situation) -> ([Vec<i16>; 2], Vec<serde_json::Value>) {
     let folder = tempfile::tempdir().unwrap();
     let settings = PipelineSettings::default();
-    let shown = show(situation, &voices("zh"), &[], (&settings, &conditions())).unwrap();
+    let shown = show(situation, &voices("zh"), &[], &settings, &conditions()).unwrap();
     let written = shown.write(folder.path(), "sample").unwrap();
     assert!(written.shown, "{situation:?}: {}", written.found);
     let samples: Vec<i16> =

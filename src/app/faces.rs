@@ -1,5 +1,5 @@
-//! Construction of the services for text clients and applications, and the routes of all frontends. Not for the endpoint of
-//! devices.
+//! The faces of the server, one builder each, and the routes of those that are enabled. Not for the endpoint of devices, nor
+//! for museum clients, which have files of their own.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use hearken_base::tasks::Tasks;
 use hearken_chat::event_stream::WatchSettings;
 use hearken_chat::{ChatService, HeldCalls, PublishedEvents};
 use hearken_dialogue::SharedStyle;
-use hearken_ports::{ChatStore, SessionStore};
 use hearken_providers::{CallLog, LlmSettings, state};
 use hearken_text_gateway::{GatewayService, Sessions};
 
-use super::{Services, Shared, llm, local_time};
+use super::parts::Parts;
+use super::{admin, devices, llm, local_time, museum};
 use crate::config::Config;
 use crate::history::History;
 use crate::history::trial::Trials;
@@ -27,11 +27,9 @@ use crate::usage::DailyUsage;
 /// Builds the service of text clients. They wait for the model as long as the request may take: the
 /// timeout of the gateway's document is for the whole request, and there is none for the first
 /// words.
-pub(super) fn build_text_clients(
-    shared: &Shared<'_>,
-    store: Arc<dyn SessionStore>,
-) -> anyhow::Result<TextClients> {
-    let Shared { config, models, tooling, cluster, process, records, .. } = shared;
+fn text_clients(parts: &Parts<'_>) -> anyhow::Result<TextClients> {
+    let Parts { config, models, tooling, cluster, process, records, .. } = parts;
+    let store = Arc::clone(&parts.store) as _;
     let settings = config.text_clients(tooling.api.policies());
     let mut sessions = Sessions::new(store, settings.session_idle, settings.max_messages);
     if cluster.is_shared() {
@@ -60,13 +58,13 @@ pub(super) fn build_text_clients(
             open_to_all: config.gateway.open_to_all,
         },
         page: if config.console.enabled { CONSOLE_PATH } else { PAGE_PATH },
-        process: (*process).clone(),
+        process: process.clone(),
     })
 }
 
 /// Builds the service of applications. They wait for the model as text clients do.
-pub(super) fn build_chats(shared: &Shared<'_>, store: Arc<dyn ChatStore>) -> anyhow::Result<Chats> {
-    let Shared { config, models, tooling, cluster, tasks, records, .. } = shared;
+fn chats(parts: &Parts<'_>) -> anyhow::Result<Chats> {
+    let Parts { config, models, tooling, cluster, tasks, records, .. } = parts;
     let settings = config.chat_sessions(tooling.api.policies());
     let tools = tooling.sources.clone();
     let roles = tools.roles_by_id_or_name();
@@ -74,7 +72,7 @@ pub(super) fn build_chats(shared: &Shared<'_>, store: Arc<dyn ChatStore>) -> any
         WatchSettings { ping_every: settings.ping_every, dead_after: settings.dead_after };
     let service = ChatService {
         llm: models.patient(config, "chat", patient)?,
-        store,
+        store: Arc::clone(&parts.store) as _,
         state: state::state_server(&config.state)?,
         events: cluster.events(),
         locks: cluster.locks(),
@@ -85,7 +83,7 @@ pub(super) fn build_chats(shared: &Shared<'_>, store: Arc<dyn ChatStore>) -> any
         now: local_time(config),
         settings: settings.into(),
         roles,
-        tasks: (*tasks).clone(),
+        tasks: tasks.clone(),
         held: HeldCalls::default(),
         published: PublishedEvents::default(),
         turn_journal: records.turn_journal.clone(),
@@ -105,35 +103,70 @@ pub(super) fn patient(config: &Config) -> LlmSettings {
     LlmSettings { first_token_timeout_ms: total, idle_timeout_ms: total, ..llm(config) }
 }
 
-/// Combines the frontends for the routes; a disabled frontend is left out.
-pub(super) fn frontends(
-    shared: &Shared<'_>,
-    devices: DeviceEndpoint,
-    services: Services,
-    health: Health,
-) -> Frontends {
-    let Shared { config, tooling, .. } = shared;
-    let Services { clients, chats, museum, admin, persons, trials, service_tests, backups } =
-        services;
-    Frontends {
-        device_endpoint: devices,
-        health,
-        tools_api: Arc::clone(&tooling.api),
-        own_tools: own_tools(shared),
-        clients: Some(clients).filter(|_| config.gateway.enabled),
-        chats: Some(chats).filter(|_| config.chat.enabled),
-        museum: Some(museum).filter(|_| config.museum.enabled),
-        admin: Some(admin).filter(|_| config.admin.enabled),
-        persons,
-        console: config.console.enabled,
-        turns: Turns::new(shared.records.turn_journal.clone(), shared.process.clone()),
-        history: shared.records.history.clone(),
-        trials,
-        service_tests,
-        usage: shared.records.usage.clone(),
-        tasks: shared.tasks.clone(),
-        backups,
-        calls: shared.models.calls().clone(),
+/// Faces of the server, built whether they are enabled or not: settings can be changed before a
+/// restart enables them.
+pub(super) struct Faces {
+    pub(super) devices: DeviceEndpoint,
+    pub(super) clients: TextClients,
+    pub(super) chats: Chats,
+    pub(super) museum: MuseumClients,
+    pub(super) admin: Arc<Admin>,
+    persons: Arc<Persons>,
+    trials: Trials,
+    service_tests: Arc<ServiceTests>,
+    backups: Arc<Backups>,
+}
+
+impl Faces {
+    /// Builds all of them.
+    pub(super) fn build(parts: &Parts<'_>) -> anyhow::Result<Self> {
+        let Parts { config, store, ports, .. } = parts;
+        let devices = devices::build(parts)?;
+        let clients = text_clients(parts)?;
+        let chats = chats(parts)?;
+        let museum = museum::build(parts)?;
+        let trials = Trials::new(
+            parts.models.patient(config, "trial", patient)?,
+            devices.pipeline.dialogue_settings().clone(),
+            local_time(config),
+            parts.records.usage.meter().clone(),
+        );
+        let asr = Arc::clone(&ports.asr);
+        let tts = Arc::clone(&ports.tts);
+        let language = config.dialogue.language;
+        let service_tests = Arc::new(ServiceTests::new(asr, tts, trials.clone(), language));
+        let changing = admin::Changing::of(parts, &devices, &clients, &chats, &museum);
+        let admin = Arc::new(admin::build(parts, changing)?);
+        let persons = Arc::new(Persons::new(parts.people.clone(), Arc::clone(store) as _));
+        let url = config.store.url.clone();
+        let folder = config.server.data_dir.clone();
+        let backups = Arc::new(Backups::new(url, folder, Arc::clone(store) as _));
+        Ok(Self { devices, clients, chats, museum, admin, persons, trials, service_tests, backups })
+    }
+
+    /// Combines them for the routes; a disabled one is left out.
+    pub(super) fn frontends(self, parts: &Parts<'_>, health: Health) -> Frontends {
+        let Parts { config, tooling, records, .. } = parts;
+        Frontends {
+            device_endpoint: self.devices,
+            health,
+            tools_api: Arc::clone(&tooling.api),
+            own_tools: own_tools(parts),
+            clients: Some(self.clients).filter(|_| config.gateway.enabled),
+            chats: Some(self.chats).filter(|_| config.chat.enabled),
+            museum: Some(self.museum).filter(|_| config.museum.enabled),
+            admin: Some(self.admin).filter(|_| config.admin.enabled),
+            persons: self.persons,
+            console: config.console.enabled,
+            turns: Turns::new(records.turn_journal.clone(), parts.process.clone()),
+            history: records.history.clone(),
+            trials: self.trials,
+            service_tests: self.service_tests,
+            usage: records.usage.clone(),
+            tasks: parts.tasks.clone(),
+            backups: self.backups,
+            calls: parts.models.calls().clone(),
+        }
     }
 }
 
@@ -190,8 +223,8 @@ impl Frontends {
 }
 
 /// Creates the LiteMCP service of the built-in tools.
-fn own_tools(shared: &Shared<'_>) -> Arc<LiteMcp> {
-    let builtin = Arc::new(shared.tooling.sources.builtin().clone());
-    let percent = shared.config.http.address_percent;
-    Arc::new(LiteMcp::new(vec![builtin], percent, shared.process.clone()))
+fn own_tools(parts: &Parts<'_>) -> Arc<LiteMcp> {
+    let builtin = Arc::new(parts.tooling.sources.builtin().clone());
+    let percent = parts.config.http.address_percent;
+    Arc::new(LiteMcp::new(vec![builtin], percent, parts.process.clone()))
 }

@@ -10,7 +10,6 @@ use actix::{Actor, AsyncContext as _, Context, Handler, Recipient};
 use hearken_dialogue::Turn;
 use hearken_dialogue::admission::Admission;
 use hearken_dialogue::people::Speaker;
-use hearken_dialogue::speaker_tracker::SpeakerTracker;
 use hearken_dialogue::turn_trace::Stage;
 use hearken_ports::{Asr, Transcript};
 use tokio_util::sync::CancellationToken;
@@ -18,8 +17,8 @@ use tracing::Instrument as _;
 
 use self::recognition::{Listener, Recognition};
 use crate::messages::{Hypothesis, OpenUtterance, PartialTranscript, UtteranceRecognised};
-use crate::speculation::SpeculationSettings;
-use crate::unfinished::UnfinishedWords;
+
+pub use self::recognition::RecognitionRules;
 
 /// Recipients of the actor's messages.
 pub struct AsrOutputs {
@@ -29,17 +28,6 @@ pub struct AsrOutputs {
     pub hypotheses: Recipient<Hypothesis>,
     /// Recipient of words so far: the `DeviceActor`.
     pub partials: Recipient<PartialTranscript>,
-}
-
-/// Settings of the recognition of utterances.
-#[derive(Clone)]
-pub struct RecognitionRules {
-    /// When answers are attempted.
-    pub speculation: SpeculationSettings,
-    /// Words after which more is sure to be said.
-    pub unfinished: Arc<UnfinishedWords>,
-    /// What finds out who speaks, if voices are looked at.
-    pub speakers: Option<Arc<SpeakerTracker>>,
 }
 
 /// Speech recognition of one device's utterances.

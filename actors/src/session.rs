@@ -266,7 +266,7 @@ impl SessionActor {
         };
         record.user = record.user.map(|said| words.unwrap_or(said));
         turn.trace().cut_off(&unheard_text(&record.said, &heard));
-        turn.trace().record(&record);
+        turn.record(&record);
         let is_complete = matches!(record.end, TurnEnd::Completed);
         if record.user.is_some() && !(is_complete && heard.has_all(record.said.len())) {
             self.drop_held_call();

@@ -22,105 +22,107 @@ fn dependencies(folder: &str) -> Vec<String> {
     manifest["dependencies"].as_table().unwrap().keys().cloned().collect()
 }
 
+/// Each crate, and the crates of ours that it may depend on.
+const ALLOWED: [(&str, &[&str]); 28] = [
+    ("proto", &[]),
+    ("crates/audio", &["base", "proto"]),
+    ("crates/base", &[]),
+    ("crates/chat", &["audio", "base", "dialogue", "ports", "proto", "socket"]),
+    ("crates/cluster", &["base", "ports", "proto"]),
+    (
+        "crates/dev",
+        &[
+            "audio",
+            "base",
+            "dialogue",
+            "mock-services",
+            "outbound",
+            "proto",
+            "state-server",
+            "virtual-device",
+        ],
+    ),
+    ("crates/dialogue", &["audio", "base", "ports", "proto"]),
+    ("crates/engine-program", &["audio", "base", "engines", "outbound"]),
+    ("crates/engines", &["audio", "base", "outbound", "proto"]),
+    ("crates/inference", &["base"]),
+    ("crates/mock-services", &["audio", "engines", "proto", "virtual-device"]),
+    ("crates/museum", &["audio", "base", "cluster", "dialogue", "ports", "proto"]),
+    ("crates/outbound", &["base", "ports"]),
+    ("crates/ports", &["base", "proto"]),
+    ("crates/providers", &["audio", "base", "outbound", "ports", "proto"]),
+    (
+        "crates/simulation",
+        &[
+            "actors",
+            "audio",
+            "base",
+            "chat",
+            "cluster",
+            "dialogue",
+            "ports",
+            "proto",
+            "socket",
+            "store",
+            "text-gateway",
+        ],
+    ),
+    ("crates/socket", &["base", "proto"]),
+    ("crates/speaker-embedder", &["audio", "inference", "ports"]),
+    ("crates/state-server", &["proto"]),
+    ("crates/store", &["base", "ports", "proto"]),
+    (TEST_SUPPORT, &["engines", "ports", "proto", "state-server", "tool-sources"]),
+    ("crates/text-gateway", &["audio", "base", "dialogue", "ports", "proto", "socket"]),
+    ("crates/tool-sources", &["base", "dialogue", "outbound", "ports", "proto", "socket"]),
+    ("crates/turn-detector", &["inference", "ports"]),
+    (
+        "crates/turns",
+        &[
+            "actors",
+            "audio",
+            "base",
+            "dialogue",
+            "ports",
+            "proto",
+            "socket",
+            "speaker-embedder",
+            "turn-detector",
+            "virtual-device",
+        ],
+    ),
+    ("crates/virtual-device", &["audio", "outbound", "proto"]),
+    ("actors", &["audio", "base", "dialogue", "ports", "proto", "socket"]),
+    (
+        "tests/fuzz",
+        &[
+            "actors",
+            "audio",
+            "base",
+            "dialogue",
+            "engines",
+            "museum",
+            "ports",
+            "proto",
+            "providers",
+            "socket",
+            "store",
+            "tool-sources",
+        ],
+    ),
+];
+
 #[test]
 fn crates_depend_one_way() {
-    let allowed: [(&str, &[&str]); 28] = [
-        ("proto", &[]),
-        ("crates/audio", &["base", "proto"]),
-        ("crates/base", &[]),
-        ("crates/chat", &["audio", "base", "dialogue", "ports", "proto", "socket"]),
-        ("crates/cluster", &["base", "ports", "proto"]),
-        (
-            "crates/dev",
-            &[
-                "audio",
-                "base",
-                "dialogue",
-                "mock-services",
-                "outbound",
-                "proto",
-                "state-server",
-                "virtual-device",
-            ],
-        ),
-        ("crates/dialogue", &["audio", "base", "ports", "proto"]),
-        ("crates/engine-program", &["audio", "base", "engines", "outbound"]),
-        ("crates/engines", &["audio", "base", "outbound", "proto"]),
-        ("crates/inference", &["base"]),
-        ("crates/mock-services", &["audio", "engines", "proto", "virtual-device"]),
-        ("crates/museum", &["audio", "base", "cluster", "dialogue", "ports", "proto"]),
-        ("crates/outbound", &["base", "ports"]),
-        ("crates/ports", &["base", "proto"]),
-        ("crates/providers", &["audio", "base", "outbound", "ports", "proto"]),
-        (
-            "crates/simulation",
-            &[
-                "actors",
-                "audio",
-                "base",
-                "chat",
-                "cluster",
-                "dialogue",
-                "ports",
-                "proto",
-                "socket",
-                "store",
-                "text-gateway",
-            ],
-        ),
-        ("crates/socket", &["base", "proto"]),
-        ("crates/speaker-embedder", &["audio", "inference", "ports"]),
-        ("crates/state-server", &["proto"]),
-        ("crates/store", &["base", "ports", "proto"]),
-        (TEST_SUPPORT, &["engines", "ports", "proto", "state-server", "tool-sources"]),
-        ("crates/text-gateway", &["audio", "base", "dialogue", "ports", "proto", "socket"]),
-        ("crates/tool-sources", &["base", "dialogue", "outbound", "ports", "proto", "socket"]),
-        ("crates/turn-detector", &["inference", "ports"]),
-        (
-            "crates/turns",
-            &[
-                "actors",
-                "audio",
-                "base",
-                "dialogue",
-                "ports",
-                "proto",
-                "socket",
-                "speaker-embedder",
-                "turn-detector",
-                "virtual-device",
-            ],
-        ),
-        ("crates/virtual-device", &["audio", "outbound", "proto"]),
-        ("actors", &["audio", "base", "dialogue", "ports", "proto", "socket"]),
-        (
-            "tests/fuzz",
-            &[
-                "actors",
-                "audio",
-                "base",
-                "dialogue",
-                "engines",
-                "museum",
-                "ports",
-                "proto",
-                "providers",
-                "socket",
-                "store",
-                "tool-sources",
-            ],
-        ),
-    ];
     let mut faults = Vec::new();
     for folder in crates() {
-        if !allowed.iter().any(|(known, _)| *known == folder) && folder != "." {
+        if !ALLOWED.iter().any(|(known, _)| *known == folder) && folder != "." {
             faults.push(format!("{folder} is not in this table"));
         }
         if dependencies(&folder).iter().any(|name| name == "hearken-test-support") {
             faults.push(format!("{folder}: {TEST_SUPPORT} is a dev-dependency only"));
         }
     }
-    for (folder, below) in allowed {
+    for (folder, below) in ALLOWED {
         for name in dependencies(folder) {
             let ours = name.strip_prefix("hearken-");
             if ours.is_some_and(|ours| !below.contains(&ours)) {

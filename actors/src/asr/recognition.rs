@@ -15,11 +15,21 @@ use hearken_dialogue::speaker_tracker::SpeakerTracker;
 use hearken_ports::speaker_embedder::LONGEST_VOICE;
 use hearken_ports::{Asr, AsrStream, ProviderError, Transcript, UtteranceSpec};
 
-use super::RecognitionRules;
 use crate::messages::RecognitionFailure;
 use crate::speculation::SpeculationSettings;
 use crate::unfinished::UnfinishedWords;
 use crate::utterance_channel::{AudioReceiver, Pause, Piece, Unfinished};
+
+/// Settings of the recognition of utterances.
+#[derive(Clone)]
+pub struct RecognitionRules {
+    /// When answers are attempted.
+    pub speculation: SpeculationSettings,
+    /// Words after which more is sure to be said.
+    pub unfinished: Arc<UnfinishedWords>,
+    /// What finds out who speaks, if voices are looked at.
+    pub speakers: Option<Arc<SpeakerTracker>>,
+}
 
 /// Most pauses of an utterance in which the recogniser finishes, for each answer that may be attempted: in a short one,
 /// the person goes on before it has.

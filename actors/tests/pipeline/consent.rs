@@ -10,7 +10,7 @@ use hearken_actors::settings::PipelineSettings;
 use hearken_actors::testkit::TestPipeline;
 use hearken_dialogue::testkit::answering::{Called, sources};
 use hearken_dialogue::testkit::{AsrAct, LlmAct, TtsAct};
-use hearken_dialogue::tools::consent::{HELD, NOT_AGREED};
+use hearken_dialogue::tools::held_call::{HELD, NOT_AGREED};
 use hearken_dialogue::tools::{ToolPolicies, ToolPolicy};
 use hearken_dialogue::usage::{UsageMeter, UsageSettings};
 use hearken_ports::usage::Used;

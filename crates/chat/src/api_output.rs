@@ -2,26 +2,17 @@
 //! once, and counts tokens. The receiver of the words may leave. Not for storing the finished turn.
 
 use hearken_dialogue::parts::Parts;
-use hearken_dialogue::run_turn::TurnOutput;
 use hearken_dialogue::tools::{Offer, Toolbox};
+use hearken_dialogue::turn_output::TurnOutput;
 use hearken_dialogue::{Turn, TurnError};
 use hearken_ports::{Prompt, ToolError, ToolRequest, Usage};
-use hearken_proto::chat::Event;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::piece::ChatPiece;
 use super::running::RequestRecord;
 use super::state_tools::StateTools;
 use super::{ChatError, budget};
-
-/// Streamed part of an answer.
-#[derive(Debug, Clone, PartialEq)]
-pub enum ChatPiece {
-    /// More words.
-    Delta(String),
-    /// Event in the session's state.
-    Event(Event),
-}
 
 /// Output of a chat turn.
 pub(super) struct ApiOutput<'a> {

@@ -14,6 +14,7 @@ mod context;
 pub mod event_stream;
 mod events;
 mod held_calls;
+mod piece;
 mod rolls;
 mod running;
 pub mod sessions;
@@ -39,9 +40,9 @@ use hearken_proto::fault::Fault;
 use hearken_proto::ids::SessionId;
 
 pub use access::Asker;
-pub use api_output::ChatPiece;
 pub use events::PublishedEvents;
 pub use held_calls::HeldCalls;
+pub use piece::ChatPiece;
 pub use settings::ChatSettings;
 
 /// Returns the server's tool sources for a session, besides the state server's.

@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
-use super::api_output::ChatPiece;
+use super::piece::ChatPiece;
 
 /// Name of the source in a conversation.
 const NAME: &str = "state";

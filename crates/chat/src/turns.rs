@@ -26,9 +26,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 use uuid::Uuid;
 
-use super::api_output::{ApiOutput, ChatPiece};
+use super::api_output::ApiOutput;
 use super::context::{prompt, to_stored_message};
 use super::events::event;
+use super::piece::ChatPiece;
 use super::rolls::asks_to_roll;
 use super::running::{RequestRecord, RunningMessage, check_stored};
 use super::state_tools::{StateTools, empty_state, version_of};
@@ -359,7 +360,7 @@ impl ChatService {
             rounds,
             end: TurnEnd::Completed,
         };
-        turn.trace().record(&record);
+        turn.record(&record);
         let response = self.response(inputs, content, usage).await;
         self.keep(inputs, pending, request_record.fence, &record, &response).await?;
         if let Some(held) = inputs.toolbox.take_held() {

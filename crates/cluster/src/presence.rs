@@ -13,10 +13,8 @@ use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
 
 use super::remote_tool_clients::SharedToolClients;
-use super::shared::{RedisUnavailable, Shared, millis};
+use super::shared::{PRESENCE_LEASE, RedisUnavailable, Shared, millis};
 
-/// Time after its last heartbeat that an instance counts as running.
-pub(super) const PRESENCE_LEASE: Duration = Duration::from_secs(15);
 /// Interval between heartbeats.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(5);
 /// Most devices that are registered at once.

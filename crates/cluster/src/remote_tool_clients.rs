@@ -13,9 +13,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
-use super::presence::PRESENCE_LEASE;
 use super::rpc::{NoAnswer, Rpc, RpcHandler};
-use super::shared::{RedisUnavailable, Shared, millis};
+use super::shared::{PRESENCE_LEASE, RedisUnavailable, Shared, millis};
 
 /// RPC method that calls a tool.
 pub(super) const CALL: &str = "call";

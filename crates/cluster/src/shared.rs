@@ -20,6 +20,9 @@ use tokio_util::sync::CancellationToken;
 use super::task_group::TaskGroup;
 use crate::config::RedisConfig;
 
+/// Time after its last heartbeat that an instance counts as running.
+pub(super) const PRESENCE_LEASE: Duration = Duration::from_secs(15);
+
 /// Interval between pings.
 const PING_EVERY: Duration = Duration::from_secs(1);
 /// Longest wait between two attempts to connect.

@@ -28,6 +28,7 @@ pub mod testkit;
 pub mod tools;
 pub mod turn;
 pub mod turn_factory;
+pub mod turn_output;
 pub mod turn_trace;
 pub mod usage;
 

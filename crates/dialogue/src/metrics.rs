@@ -11,7 +11,7 @@ use std::time::Duration;
 use metrics::{Counter, Gauge, Histogram, Label, Unit, counter, gauge, histogram};
 
 use self::turn_taking::TurnTaking;
-use crate::turn_trace::Outcome;
+use crate::turn_trace::vocabulary::Outcome;
 
 /// Names of the histograms in seconds.
 pub const SECONDS: [&str; 6] = [

@@ -3,12 +3,13 @@
 //! sockets. Borrows nothing that lives longer than the turn.
 
 use futures_util::StreamExt as _;
-use hearken_ports::{ChatMessage, Llm, LlmDelta, Prompt, Role, ToolChoice, ToolRequest, Usage};
+use hearken_ports::{ChatMessage, Llm, LlmDelta, Prompt, Role, ToolChoice, ToolRequest};
 use tokio::time::Instant;
 
 use super::message_repair;
 use super::spoken_output::{FillerPhrases, SpokenOutput};
 use super::turn::{ToolRound, Turn, TurnEnd, TurnError, TurnRecord, TurnSink};
+use super::turn_output::TurnOutput;
 use crate::tools::names::nearest;
 use crate::tools::{HeldCall, Offer, Toolbox};
 use crate::turn_trace::Stage;
@@ -95,58 +96,6 @@ pub async fn say_text(turn: &Turn, text: &str, out: &TurnSink) -> TurnRecord {
     reply.read(text).await;
     let end = if turn.is_live() { TurnEnd::Completed } else { TurnEnd::Interrupted };
     TurnRecord { user: None, said: reply.said, rounds: Vec::new(), end }
-}
-
-/// Output of a turn, in order: the model's words as they stream, and its tool calls.
-#[allow(
-    async_fn_in_trait,
-    reason = "awaited by the task of the turn, never spawned through the trait"
-)]
-pub trait TurnOutput {
-    /// Returns the turn.
-    fn turn(&self) -> &Turn;
-
-    /// Reports whether the turn was cut or its receiver is gone.
-    fn is_over(&self) -> bool;
-
-    /// Returns the number of pieces sent until now, counted like [`ToolRound::after`].
-    fn said(&self) -> usize;
-
-    /// Reports whether a turn ends with an error if its model wants calls after the last allowed
-    /// round. If false, the model is asked once more without calls, and answers with what it
-    /// knows.
-    fn must_end_by_itself(&self) -> bool {
-        false
-    }
-
-    /// Returns the person's own words, without what a frontend put around them in the prompt.
-    fn own_words<'a>(&'a self, asked: &'a str) -> &'a str {
-        asked
-    }
-
-    /// Receives the next prompt before it is sent to the model, and may change it.
-    fn asks(&mut self, _prompt: &mut Prompt) {}
-
-    /// Receives one complete response of the model: its text, calls and, if the provider reports
-    /// it, usage.
-    fn finished(&mut self, _written: &str, _calls: &[ToolRequest], _usage: Option<Usage>) {}
-
-    /// Receives more of the model's text, cut anywhere.
-    async fn words(&mut self, text: &str);
-
-    /// Completes the text until now: calls follow, or nothing more.
-    async fn pause(&mut self);
-
-    /// Executes the calls of one round, each until the deadline `until`. `asked` holds the person's
-    /// words. Returns the results for the model, one for each call.
-    async fn calls(
-        &mut self,
-        tools: &Toolbox,
-        offer: &Offer,
-        calls: &[ToolRequest],
-        asked: &str,
-        until: Instant,
-    ) -> Result<Vec<String>, TurnError>;
 }
 
 /// Asks the model in rounds until it makes no more calls, or may make no more. A call to which the
@@ -247,7 +196,7 @@ async fn decide_held(
     message_repair::number(&mut calls, &prompt.messages);
     let after = output.said();
     let consent = &tools.settings().consent;
-    let results = match held.permitted(output.own_words(said), &offer, consent) {
+    let results = match held.permitted(consent.is_yes(output.own_words(said)), &offer) {
         Ok(()) => traced_calls(output, tools, &offer, &calls, &held.asked, until).await?,
         Err(refused) => vec![refused],
     };

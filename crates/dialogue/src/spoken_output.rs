@@ -7,10 +7,10 @@ use hearken_ports::{ToolRequest, Usage};
 use hearken_proto::device::Emotion;
 use tokio::time::Instant;
 
-use super::run_turn::TurnOutput;
 use super::speakable::is_emoji;
 use super::spoken::SpokenSentences;
 use super::turn::{PlaybackProgress, Said, Sentence, Turn, TurnError, TurnEvent, TurnSink};
+use super::turn_output::TurnOutput;
 use crate::tools::{Offer, ToolSettings, Toolbox};
 
 /// Minimum duration of a call before another filler phrase, however long the silence before it was.

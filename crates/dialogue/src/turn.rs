@@ -14,6 +14,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 use crate::admission::{Admission, TurnPermit};
 use crate::people::Speaker;
 use crate::turn_trace::TurnTrace;
+use crate::turn_trace::vocabulary::Outcome;
 
 /// Identity of one turn and the means to end it. Travels in every message. A stage ignores messages
 /// of a turn that is no longer live, which drops late work early.
@@ -104,6 +105,13 @@ impl Turn {
     #[must_use]
     pub fn traced(self, trace: TurnTrace) -> Self {
         Self { trace, ..self }
+    }
+
+    /// Ends the turn with what its record tells, in its trace. What comes later is not written.
+    pub fn record(&self, record: &TurnRecord) {
+        let said: Vec<_> = record.said.iter().map(|said| said.text.as_str()).collect();
+        self.trace().said(&said.join(" "));
+        self.trace().finish(Outcome::from(&record.end));
     }
 
     /// Returns what is written about the turn.
@@ -299,6 +307,17 @@ pub enum TurnEnd {
     Refused,
     /// A stage failed. The apology was spoken or shown.
     Failed(TurnError),
+}
+
+impl From<&TurnEnd> for Outcome {
+    fn from(end: &TurnEnd) -> Self {
+        match end {
+            TurnEnd::Completed => Self::Answered,
+            TurnEnd::Interrupted => Self::Interrupted,
+            TurnEnd::Refused => Self::Refused,
+            TurnEnd::Failed(_) => Self::Failed,
+        }
+    }
 }
 
 /// Failed stage of a turn, with the cause.

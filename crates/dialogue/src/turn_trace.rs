@@ -3,86 +3,29 @@
 
 mod journal;
 mod kept;
+pub(crate) mod traced_turn;
 mod used;
-mod vocabulary;
+pub(crate) mod vocabulary;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use hearken_ports::role::Keep;
-use hearken_ports::usage::Used;
-use jiff::Timestamp;
 use tokio::time::Instant;
 use tracing::field::{DisplayValue, display};
 use uuid::Uuid;
 use uuid::fmt::Simple;
 
 use crate::role::AssignedRole;
-use crate::turn::TurnRecord;
 
 pub use self::journal::{JournalSettings, TurnJournal};
 pub use self::kept::TracedSound;
+pub use self::traced_turn::{Span, TracedTurn};
 pub use self::vocabulary::{Activity, ClientKind, Moment, Outcome, Stage};
 
 /// Most spans and moments of a turn that are kept, each.
 const MOST: usize = 64;
-
-/// Time that a stage took, from the beginning of its turn.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Span {
-    /// The stage.
-    pub stage: Stage,
-    /// Which of several: the names of tools, whether an attempt was used.
-    pub detail: Option<String>,
-    /// When it began.
-    pub start: Duration,
-    /// When it ended; `None` while it lasts.
-    pub end: Option<Duration>,
-    /// Number of the attempt that it is part of, from 1; 0 for none.
-    attempt: u32,
-}
-
-/// A turn as it is known now.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TracedTurn {
-    /// Id of the turn among all turns of all servers, and of its trace.
-    pub id: Uuid,
-    /// Kind of its client.
-    pub kind: ClientKind,
-    /// Id of its device or session.
-    pub client: String,
-    /// Version of its device's firmware, if that is known.
-    pub firmware: Option<Arc<str>>,
-    /// When it began.
-    pub began: Timestamp,
-    /// What it is doing.
-    pub activity: Activity,
-    /// What became of it, once it has ended.
-    pub outcome: Option<Outcome>,
-    /// What the person said.
-    pub heard: Option<String>,
-    /// What was answered.
-    pub said: Option<String>,
-    /// The end of it that the person did not hear.
-    pub cut_off: Option<String>,
-    /// Times of its stages, in the order in which they began.
-    pub spans: Vec<Span>,
-    /// Its moments, in order, and when they were.
-    pub moments: Vec<(Moment, Duration)>,
-    /// What it has used.
-    pub used: Used,
-}
-
-impl TracedTurn {
-    /// Returns how long the person has waited: from the end of their speech to the first packet.
-    pub fn wait(&self) -> Option<Duration> {
-        let (_, first) = self.moments.iter().find(|(moment, _)| *moment == Moment::FirstPacket)?;
-        let speech = self.spans.iter().find(|span| span.stage == Stage::Speech);
-        let spoken = speech.map_or(Some(Duration::ZERO), |speech| speech.end)?;
-        Some(first.saturating_sub(spoken))
-    }
-}
 
 /// What is written about one turn, by all who work on it. Clones write about the same one; the turn ends with the last
 /// of them. Writes nothing if nobody keeps it.
@@ -207,13 +150,6 @@ impl TurnTrace {
     pub fn answers(&self, words: &str) {
         self.heard(words);
         self.begin(Stage::Prompt);
-    }
-
-    /// Ends the turn with what its record tells. What comes later is not written.
-    pub fn record(&self, record: &TurnRecord) {
-        let said: Vec<_> = record.said.iter().map(|said| said.text.as_str()).collect();
-        self.said(&said.join(" "));
-        self.finish(Outcome::from(&record.end));
     }
 
     /// Notes what was answered in text.

@@ -14,7 +14,7 @@ use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
 use crate::role::AssignedRole;
-use crate::turn_trace::TracedTurn;
+use crate::turn_trace::traced_turn::TracedTurn;
 
 pub use self::model_usage::ModelUsage;
 

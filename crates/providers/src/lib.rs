@@ -35,9 +35,9 @@ use tts::openai::OpenAiTts;
 
 pub use call_log::{CallContent, CallLog, CallOutcome, LoggedCall, MOST_CALLS, TurnService};
 pub use llm::call_limit::CallLimits;
-pub use llm::cost_tracker::{CostTracker, LlmFigures};
+pub use llm::cost_tracker::{CostTracker, DEVICE_FACE, LlmFigures};
 pub use llm::fields::Findings;
-pub use llm::model_chain::{ChainOptions, DEVICE_FACE, llm, llm_for};
+pub use llm::model_chain::{ChainOptions, llm, llm_for};
 pub use settings::{
     AsrSettings, FallbackSettings, FunAsrMode, LlmProvider, LlmSettings, PoolSettings, TtsSettings,
 };

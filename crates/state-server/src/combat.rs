@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::arguments::{Arguments, CallError};
+use super::characters::{CallOutcome, character, hurt};
 use super::dice::Throw;
-use super::rules::{CallOutcome, character, hurt};
 use super::session_state::{Combat, World};
 
 const D20: Throw = Throw { count: 1, sides: 20, modifier: 0 };

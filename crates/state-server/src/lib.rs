@@ -7,6 +7,7 @@
 //! earlier versions.
 
 mod arguments;
+pub mod characters;
 mod combat;
 pub mod dice;
 mod routes;

@@ -4,43 +4,9 @@
 use serde_json::{Map, Value, json};
 
 use super::arguments::{Arguments, CallError};
+use super::characters::{CallOutcome, character, hurt};
 use super::combat;
 use super::session_state::{Character, MAX_THINGS, World};
-
-/// Outcome of a call.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct CallOutcome {
-    /// Result for the model: what happened, and `state_changes` by the changed thing.
-    pub result: Map<String, Value>,
-    /// Events in the world, in order: type and details.
-    pub events: Vec<(&'static str, Value)>,
-}
-
-impl CallOutcome {
-    pub(super) fn new(result: Value) -> Self {
-        let result = match result {
-            Value::Object(result) => result,
-            other => Map::from_iter([("result".to_owned(), other)]),
-        };
-        Self { result, events: Vec::new() }
-    }
-
-    #[must_use]
-    pub(super) fn event(mut self, kind: &'static str, about: Value) -> Self {
-        self.events.push((kind, about));
-        self
-    }
-
-    /// Adds the new state of one thing to `state_changes`.
-    #[must_use]
-    pub(super) fn changed(mut self, what: &str, now: Value) -> Self {
-        let changes = self.result.entry("state_changes").or_insert_with(|| json!({}));
-        if let Some(changes) = changes.as_object_mut() {
-            changes.insert(what.to_owned(), now);
-        }
-        self
-    }
-}
 
 /// Carries out a call of a tool. After an error, discard the world: it may be half changed.
 ///
@@ -139,26 +105,6 @@ fn update_hp(world: &mut World, arguments: Arguments<'_>) -> Result<CallOutcome,
     hurt(character(world, id)?, change, outcome)
 }
 
-/// Changes a character's hit points within their bounds, and adds the events.
-pub(super) fn hurt(
-    who: &mut Character,
-    change: i64,
-    outcome: CallOutcome,
-) -> Result<CallOutcome, CallError> {
-    let was_down = who.is_down();
-    who.hp = (who.hp + change).clamp(0, who.hp_max);
-    let points = json!({ "hp": who.hp, "hp_max": who.hp_max });
-    let about = json!({
-        "character_id": who.id, "hp": who.hp, "hp_max": who.hp_max, "change": change,
-    });
-    let mut outcome = outcome.changed(&who.id, points).event("character.hp_changed", about);
-    outcome.result.insert("hp".into(), who.hp.into());
-    if who.is_down() && !was_down {
-        outcome = outcome.event("combat.character_downed", json!({ "character_id": who.id }));
-    }
-    Ok(outcome)
-}
-
 fn move_character(world: &mut World, arguments: Arguments<'_>) -> Result<CallOutcome, CallError> {
     let id = arguments.name("character_id")?;
     let who = character(world, id)?;
@@ -210,13 +156,4 @@ fn travel_to(world: &mut World, arguments: Arguments<'_>) -> Result<CallOutcome,
     world.minutes = world.minutes.saturating_add(minutes);
     let result = json!({ "location": place, "game_time": world.game_time() });
     Ok(CallOutcome::new(result.clone()).changed("location", result))
-}
-
-/// Returns the character with this id.
-pub(super) fn character<'a>(
-    world: &'a mut World,
-    id: &str,
-) -> Result<&'a mut Character, CallError> {
-    let nobody = || CallError::Rules(format!("there is no character `{id}`"));
-    world.characters.get_mut(id).ok_or_else(nobody)
 }

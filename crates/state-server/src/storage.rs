@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::arguments::CallError;
-use super::rules::{self, CallOutcome};
+use super::characters::CallOutcome;
+use super::rules;
 use super::session_state::World;
 
 /// Earlier versions of a session that can be restored.

@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::rules::{CallOutcome, act};
+use super::characters::CallOutcome;
+use super::rules::act;
 use super::session_state::World;
 use super::storage::{PAST_VERSIONS, Storage, StorageError};
 use super::{CallError, tools};

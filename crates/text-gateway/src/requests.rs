@@ -377,7 +377,7 @@ impl RequestExecutor {
             Err(error) => self.failure(error, &calls),
         };
         let record = TurnRecord { user: Some(text.clone()), said, rounds, end };
-        turn.trace().record(&record);
+        turn.record(&record);
         if self.commit(&mut memory, &record, *preferences) {
             // Stored before the client receives the answer, or the answer says that it is not.
             let again = |memory: &mut Memory| _ = self.commit(memory, &record, *preferences);

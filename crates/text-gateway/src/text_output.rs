@@ -5,10 +5,10 @@
 use std::time::Duration;
 
 use hearken_dialogue::parts::Parts;
-use hearken_dialogue::run_turn::TurnOutput;
 use hearken_dialogue::tools::calls::{EndedCall, arguments};
 use hearken_dialogue::tools::outcome::CUT_SHORT;
 use hearken_dialogue::tools::{Offer, Toolbox};
+use hearken_dialogue::turn_output::TurnOutput;
 use hearken_dialogue::{Cleaner, Turn, TurnError};
 use hearken_ports::{ToolError, ToolRequest};
 use hearken_proto::gateway::{CallShown, ErrorCode, ServerMessage, Status};

@@ -2,13 +2,11 @@
 //! server. Those of LiteMCP's frames stand in `litemcp`.
 
 use hearken_dialogue::tools::definition::from_mcp;
-use hearken_dialogue::tools::outcome;
-use hearken_ports::{ToolContent, ToolOutput};
 use rmcp::model::{CallToolResult, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
 use serde_json::Value;
 
 use crate::jsonrpc_repair;
-use crate::mapping::{self, MAX_IMAGE_BYTES, MAX_TEXT_BYTES};
+use crate::mapping::{self, is_bounded};
 
 pub use crate::litemcp::fuzzing::{litemcp_answers, litemcp_stdio, litemcp_tools};
 
@@ -56,21 +54,5 @@ pub fn tool_results(bytes: &[u8]) {
         let name = tool.name.clone();
         let tool = from_mcp(&tool);
         assert!(tool.name == name && tool.parameters.is_object());
-    }
-}
-
-/// Checks the size of a tool's result.
-pub(crate) fn is_bounded(output: ToolOutput) {
-    let mut texts = 0;
-    for part in &output.content {
-        match part {
-            ToolContent::Text(text) => texts += text.len(),
-            ToolContent::Image { base64, .. } => assert!(base64.len() <= MAX_IMAGE_BYTES),
-        }
-    }
-    assert!(texts <= MAX_TEXT_BYTES + 64, "{texts} bytes of text");
-    for most in [10, 100, 8_192] {
-        let told = outcome::render(Ok(output.clone()), most);
-        assert!(told.len() <= most + 64 && !told.is_empty());
     }
 }

@@ -205,6 +205,23 @@ pub(super) fn short(text: &str) -> String {
     out
 }
 
+/// Checks the size of a tool's result.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn is_bounded(output: ToolOutput) {
+    let mut texts = 0;
+    for part in &output.content {
+        match part {
+            ToolContent::Text(text) => texts += text.len(),
+            ToolContent::Image { base64, .. } => assert!(base64.len() <= MAX_IMAGE_BYTES),
+        }
+    }
+    assert!(texts <= MAX_TEXT_BYTES + 64, "{texts} bytes of text");
+    for most in [10, 100, 8_192] {
+        let told = hearken_dialogue::tools::outcome::render(Ok(output.clone()), most);
+        assert!(told.len() <= most + 64 && !told.is_empty());
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

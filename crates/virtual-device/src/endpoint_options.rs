@@ -1,16 +1,14 @@
 //! Address, identity and token of a virtual device's connection: given explicitly, or else obtained
 //! from an OTA address. Not for the rules of booting, which are in [`super::boot`].
 
-use super::boot::{BootError, Booted, Identity, boot};
-use super::socket::Endpoint;
 use url::Url;
+
+use super::boot::{BootError, Booted, Identity, boot};
+use super::profile::{CLIENT_ID, DEVICE_ID};
+use super::socket::Endpoint;
 
 /// Device endpoint of a Hearken server on this machine.
 pub const LOCAL_URL: &str = "ws://127.0.0.1:9400/xiaozhi/v1/";
-/// Default `Device-Id`: a locally administered address, which no real device has.
-pub const DEVICE_ID: &str = "02:00:00:00:00:01";
-/// Default `Client-Id`.
-pub const CLIENT_ID: &str = "00000000-0000-4000-8000-000000000001";
 const BOARD: &str = "virtual-board";
 
 /// Options of an endpoint, before any request is sent.

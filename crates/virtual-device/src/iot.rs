@@ -7,7 +7,8 @@
 
 use serde_json::{Value, json};
 
-use super::toolbox::{Board, int32};
+use super::tool::int32;
+use super::toolbox::Board;
 
 /// Things of one device.
 #[derive(Debug)]

@@ -87,6 +87,7 @@ pub mod sound;
 pub mod summary;
 pub mod text_similarity;
 pub mod timeline;
+mod tool;
 mod tool_server;
 pub mod toolbox;
 mod uplink;

@@ -12,7 +12,8 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::events::{ToolUse, Upload};
-use super::toolbox::{Board, Tool, Toolbox, int32};
+use super::tool::{Tool, int32};
+use super::toolbox::{Board, Toolbox};
 
 /// Maximum length of a page of tools, in bytes.
 const PAGE: usize = 8_000;

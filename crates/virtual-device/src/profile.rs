@@ -6,6 +6,11 @@
 //! field names that version. Unknown for all versions: the memory that is left for long messages,
 //! and the duration of a reboot; both are guessed, equally for all.
 
+/// Default `Device-Id`: a locally administered address, which no real device has.
+pub const DEVICE_ID: &str = "02:00:00:00:00:01";
+/// Default `Client-Id`.
+pub const CLIENT_ID: &str = "00000000-0000-4000-8000-000000000001";
+
 /// Protocol by which a device offers its tools to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tools {

@@ -11,10 +11,8 @@ use anyhow::{Context as _, bail};
 use hearken_proto::device::AudioParams;
 use hearken_proto::recording::{self as format, Content, Header};
 
-use super::endpoint_options::EndpointOptions;
 use super::ogg::{OggOpus, PRE_SKIP};
 use super::packet_length;
-use super::replay::Replay;
 use super::sound::{self, PACKET, Side, Sound};
 
 /// Reason why a file could not be read as a recording, with its place.
@@ -129,18 +127,6 @@ impl Recording {
     /// Returns the session with its frames.
     pub fn session(&self) -> &format::Recording {
         &self.session
-    }
-
-    /// Returns a replay to the device endpoint at this `ws://` or `wss://` address, which runs when
-    /// it is awaited; see [`Replay`] for its options.
-    pub fn replay(&self, url: impl Into<String>) -> Replay {
-        let options = EndpointOptions { url: Some(url.into()), ..EndpointOptions::default() };
-        self.replay_to(options)
-    }
-
-    /// Returns a replay to the endpoint of these options.
-    pub fn replay_to(&self, endpoint: EndpointOptions) -> Replay {
-        Replay::new(self.clone(), endpoint)
     }
 
     /// Returns the audio of one side, without the silences between packets.

@@ -45,6 +45,20 @@ pub enum ReplayError {
     Reply(anyhow::Error),
 }
 
+impl Recording {
+    /// Returns a replay to the device endpoint at this `ws://` or `wss://` address, which runs when
+    /// it is awaited; see [`Replay`] for its options.
+    pub fn replay(&self, url: impl Into<String>) -> Replay {
+        let options = EndpointOptions { url: Some(url.into()), ..EndpointOptions::default() };
+        self.replay_to(options)
+    }
+
+    /// Returns a replay to the endpoint of these options.
+    pub fn replay_to(&self, endpoint: EndpointOptions) -> Replay {
+        Replay::new(self.clone(), endpoint)
+    }
+}
+
 /// Replay with its options; nothing is sent before it is awaited.
 ///
 /// ```no_run

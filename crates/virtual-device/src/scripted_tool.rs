@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
-use super::toolbox::{Kind, Tool};
+use super::tool::{Kind, Tool};
 
 /// Default answer of a tool, as most tools of firmware give it.
 const DONE: &str = "true";

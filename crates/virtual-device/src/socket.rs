@@ -18,9 +18,9 @@ use tokio_tungstenite::tungstenite::{self, Message};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_config};
 
 use super::clock::Drift;
-use super::endpoint_options::{CLIENT_ID, DEVICE_ID};
 use super::firmware::{Event, Firmware};
 use super::observer::Observer;
+use super::profile::{CLIENT_ID, DEVICE_ID};
 use super::report::Report;
 use super::virtual_device::{LinkAction, VirtualDevice};
 

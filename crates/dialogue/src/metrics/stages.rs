@@ -8,7 +8,8 @@ use metrics::{Label, Unit, counter, describe_counter, describe_histogram, histog
 use uuid::Uuid;
 
 use super::{actor_metrics, exemplars};
-use crate::turn_trace::{ClientKind, Outcome, TracedTurn};
+use crate::turn_trace::traced_turn::TracedTurn;
+use crate::turn_trace::vocabulary::{ClientKind, Outcome};
 
 /// Names of the histograms of turns, in seconds.
 pub const TURN_SECONDS: [&str; 2] = [WAIT, STAGE];

@@ -11,15 +11,14 @@ use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 
 use super::image_description::describe_pictures;
-use super::outcome::{CUT_SHORT, GOES_ON, render};
+use super::offer::{Offer, Offered, SourceSlot};
+use super::outcome::{CUT_SHORT, GOES_ON, Outcome, render};
 use super::schema::Schema;
-use super::toolbox::{Offer, Offered, SourceSlot, Toolbox};
+use super::toolbox::Toolbox;
 use crate::metrics::{CallEnd, CallTraffic, tool_called};
 
 /// Maximum number of executed calls in one round. Further calls are refused.
 const MAX_CALLS: usize = 16;
-
-pub(super) type Outcome = Result<ToolOutput, ToolError>;
 
 /// End of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,36 +4,16 @@
 //! The model takes no part: the server words the question, reads the answer before the model does,
 //! and makes exactly the call that was held.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use hearken_base::language::{Language, is_han};
-use hearken_ports::{ChatMessage, Tool, ToolError, ToolRequest};
+use hearken_ports::{ChatMessage, ToolError, ToolRequest};
 use tokio::time::Instant;
 
+use super::held_call::{HELD, HeldCall, ONE_AT_A_TIME, TOO_LARGE};
+use super::offer::{Offer, Offered};
 use super::policy::{ToolPolicy, is_camera};
-use super::toolbox::{Offer, Offered, Toolbox};
-use super::waiting::Waiting;
+use super::toolbox::Toolbox;
 use crate::phrases::Phrase;
-use crate::turn_trace::TurnTrace;
 
-/// Result of a call that is held, until the person has answered.
-pub const HELD: &str = "not called yet: the person is asked for permission now, and the result \
-                        follows if they give it; do not ask them yourself";
-/// Result of a call to which the person did not agree.
-pub const NOT_AGREED: &str = "error: not called, because the person did not agree; do not call it \
-                              again unless they ask for it";
-/// Result of a call beside another one that is held.
-const ONE_AT_A_TIME: &str =
-    "error: not called: it needs the permission of the person, who is asked about another call now";
-/// Result of a call that is too large to be held.
-const TOO_LARGE: &str =
-    "error: not called: it needs the permission of the person, and its arguments are too large";
-/// Result of a held call whose tool is not the same any more.
-const TOOL_CHANGED: &str = "error: not called: the tool was changed or taken away meanwhile";
-
-/// Time in which the person must agree.
-pub(super) const AGREES_WITHIN: Duration = Duration::from_secs(60);
 /// Largest arguments of a held call, in bytes.
 const MAX_ARGUMENTS_BYTES: usize = 16 << 10;
 /// Longest answer that may be a yes, in characters.
@@ -130,7 +110,7 @@ impl ConsentSettings {
 
     /// Reports whether the words are a yes and nothing else. Anything beside it, such as a `not` or
     /// a condition, makes them none.
-    fn is_yes(&self, said: &str) -> bool {
+    pub(crate) fn is_yes(&self, said: &str) -> bool {
         if said.chars().count() > MAX_ANSWER_CHARS {
             return false;
         }
@@ -184,59 +164,6 @@ fn spoken_name(name: &str) -> String {
     let plain: String = plain.collect();
     let words: Vec<&str> = plain.split_whitespace().collect();
     words.join(" ").chars().take(MAX_NAME_CHARS).collect()
-}
-
-/// Call that waits for the person's permission.
-#[derive(Debug, Clone)]
-pub struct HeldCall {
-    /// Call as the model made it.
-    pub request: ToolRequest,
-    /// Words of the person on which the model made it.
-    pub asked: String,
-    /// Name of the source in the toolbox.
-    source: String,
-    tool: Tool,
-    since: Instant,
-    /// Its place among the calls that wait, for who watches.
-    waiting: Option<Arc<Waiting>>,
-}
-
-impl HeldCall {
-    /// Checks that the person agrees with these words, in time, and that the tool is still the one
-    /// about which they were asked.
-    ///
-    /// # Errors
-    /// Returns the result for the model if the call must not be made.
-    pub fn permitted(
-        &self,
-        said: &str,
-        offer: &Offer,
-        settings: &ConsentSettings,
-    ) -> Result<(), String> {
-        let is_dropped = self.waiting.as_ref().is_some_and(|waiting| waiting.is_dropped());
-        if is_dropped || self.is_expired() || !settings.is_yes(said) {
-            return Err(NOT_AGREED.into());
-        }
-        let same =
-            offer.find(&self.request.name).is_some_and(|Offered { source, tool, .. }| {
-                *source == self.source && *tool == self.tool
-            });
-        if same { Ok(()) } else { Err(TOOL_CHANGED.into()) }
-    }
-
-    /// Returns the call with a place among those that wait, which says who was asked what.
-    pub fn told(mut self, trace: &TurnTrace, question: &str) -> Self {
-        let tool = self.tool.name.clone();
-        let source = self.source.clone();
-        let arguments = self.request.arguments.clone();
-        self.waiting = trace.waits(tool, source, arguments, question.to_owned()).map(Arc::new);
-        self
-    }
-
-    /// Reports whether the time to agree is over.
-    pub fn is_expired(&self) -> bool {
-        self.since.elapsed() > AGREES_WITHIN
-    }
 }
 
 /// Calls of one round, divided by what may happen to them.
@@ -333,11 +260,6 @@ impl Toolbox {
     pub fn take_held(&self) -> Option<HeldCall> {
         self.held().take()
     }
-}
-
-/// Reports whether a result was written by this module: no tool was called for it.
-pub(super) fn is_own_result(result: &str) -> bool {
-    [HELD, NOT_AGREED, ONE_AT_A_TIME, TOO_LARGE, TOOL_CHANGED].contains(&result)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use hearken_ports::ToolError;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
 
-use super::calls::Outcome;
+use super::outcome::Outcome;
 
 /// Maximum number of calls of one conversation that may outlive their turns. Further calls are
 /// cancelled with their turn.

@@ -1,15 +1,17 @@
 //! Tools between the model and their sources: names and descriptions, checking and executing calls. Not for deciding when a
 //! model may call: the turn does. Not for sources.
 //!
-//! Reading order: [`definition`], [`toolbox`], [`toolset_interner`], [`names`], [`policy`],
-//! [`consent`], [`calls`], [`finishing`], [`schema`], `image_description`, [`outcome`].
+//! Reading order: [`definition`], `offer`, [`toolbox`], [`toolset_interner`], [`names`], [`policy`],
+//! [`held_call`], [`consent`], [`calls`], [`finishing`], [`schema`], `image_description`, [`outcome`].
 
 pub mod calls;
 pub mod consent;
 pub mod definition;
 pub mod finishing;
+pub mod held_call;
 mod image_description;
 pub mod names;
+mod offer;
 pub mod outcome;
 pub mod policy;
 pub mod schema;
@@ -24,10 +26,12 @@ use std::time::Duration;
 use hearken_base::reloadable::Reloadable;
 use hearken_proto::ids::{DeviceId, SessionId};
 
-pub use consent::{ConsentSettings, HeldCall};
+pub use consent::ConsentSettings;
 pub use finishing::FinishingCalls;
+pub use held_call::HeldCall;
+pub use offer::Offer;
 pub use policy::{ToolPolicies, ToolPolicy};
-pub use toolbox::{Offer, SourceProvider, Toolbox};
+pub use toolbox::{SourceProvider, Toolbox};
 pub use toolset_interner::ToolsetInterner;
 
 /// Settings for offering and calling tools.

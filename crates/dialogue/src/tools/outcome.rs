@@ -2,6 +2,8 @@
 
 use hearken_ports::{ToolContent, ToolError, ToolOutput};
 
+pub(super) type Outcome = Result<ToolOutput, ToolError>;
+
 /// Text for the model if the person cut the call short.
 pub const CUT_SHORT: &str = "error: the person interrupted; the call was cancelled";
 

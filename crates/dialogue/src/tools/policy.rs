@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, HashMap};
 use hearken_ports::{ChatMessage, Provenance, Role, Tool};
 use serde::{Deserialize, Serialize};
 
-use super::toolbox::{Offer, Offered, Toolbox};
+use super::offer::{Offer, Offered};
+use super::toolbox::Toolbox;
 
 /// Maximum number of configured patterns.
 const MAX_PATTERNS: usize = 1_000;
@@ -137,7 +138,7 @@ impl Toolbox {
         let names: HashMap<&str, &str> =
             calls.map(|call| (call.id.as_str(), call.name.as_str())).collect();
         let results = before.iter().filter(|message| message.role == Role::Tool);
-        let read = results.filter(|message| !super::consent::is_own_result(&message.content));
+        let read = results.filter(|message| !super::held_call::is_own_result(&message.content));
         let of_another = |message: &ChatMessage| {
             let name = names.get(message.answers.as_str());
             let Some(offered) = name.and_then(|name| offer.find(name)) else { return true };

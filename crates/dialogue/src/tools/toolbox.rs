@@ -1,17 +1,16 @@
 //! Tools of one conversation, collected from all its sources and named for the model. Not for
 //! calling them: see [`super::calls`].
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use hearken_ports::{ImageDescriber, OfferedTool, Tool, ToolSource};
 use tokio::sync::Semaphore;
 
 use super::ToolSettings;
-use super::consent::HeldCall;
 use super::finishing::FinishingCalls;
-use super::names::{Names, nearest, rename};
-use super::schema::Schema;
+use super::held_call::HeldCall;
+use super::names::{Names, rename};
+use super::offer::{BuiltOffer, Offer, Offered, SourceSlot};
 use super::toolset_interner::{OfferKey, ToolsetInterner};
 
 /// Returns the current sources of a conversation, besides those of its device.
@@ -32,80 +31,11 @@ pub struct Toolbox {
     held: Mutex<Option<HeldCall>>,
 }
 
-/// Source with the semaphore that limits its concurrent calls.
-#[derive(Clone)]
-pub(super) struct SourceSlot {
-    pub(super) source: Arc<dyn ToolSource>,
-    pub(super) semaphore: Arc<Semaphore>,
-}
-
 #[derive(Default)]
 struct Known {
     /// Sources of the last offer. Each name occurs once.
     slots: Vec<SourceSlot>,
     built: Arc<BuiltOffer>,
-}
-
-/// Offer with its inputs. Conversations with the same tools share it.
-#[derive(Default)]
-pub(super) struct BuiltOffer {
-    number: u64,
-    names: Names,
-    /// List of tools of each source.
-    lists: Vec<Arc<[Tool]>>,
-    offer: Arc<Offer>,
-}
-
-/// Tools offered in one round of a turn.
-#[derive(Default)]
-pub struct Offer {
-    tools: Arc<[OfferedTool]>,
-    by_name: HashMap<String, Offered>,
-}
-
-/// Tool of an offer.
-pub(super) struct Offered {
-    /// Name of the source.
-    pub(super) source: String,
-    pub(super) tool: Tool,
-    /// Compiled schema, created at the first call.
-    pub(super) schema: OnceLock<Schema>,
-}
-
-impl Offer {
-    /// Returns the tools as the model sees them.
-    pub fn tools(&self) -> &Arc<[OfferedTool]> {
-        &self.tools
-    }
-
-    /// Returns the names of the source and its tool for an offered name.
-    pub fn origin(&self, name: &str) -> Option<(&str, &str)> {
-        self.find(name).map(|found| (found.source.as_str(), found.tool.name.as_str()))
-    }
-
-    /// Returns the offered name that a model means. The model may have used the name at the source,
-    /// or other letter case. `None` if no name or more than one matches.
-    pub fn resolve_name(&self, name: &str) -> Option<&str> {
-        let legal = nearest(name);
-        let exact = self.by_name.get_key_value(name).or_else(|| self.by_name.get_key_value(&legal));
-        if let Some((name, _)) = exact {
-            return Some(name);
-        }
-        let own = self.only(|_, offered| offered.tool.name == name.trim());
-        own.or_else(|| self.only(|offered, _| offered.eq_ignore_ascii_case(&legal)))
-    }
-
-    /// Returns the name that satisfies the condition, if exactly one does.
-    fn only(&self, holds: impl Fn(&str, &Offered) -> bool) -> Option<&str> {
-        let mut found = self.by_name.iter().filter(|(name, offered)| holds(name, offered));
-        let (name, _) = found.next()?;
-        found.next().is_none().then_some(name.as_str())
-    }
-
-    /// Returns the tool with this offered name.
-    pub(super) fn find(&self, name: &str) -> Option<&Offered> {
-        self.by_name.get(name)
-    }
 }
 
 impl Toolbox {

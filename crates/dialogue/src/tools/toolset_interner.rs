@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use hearken_ports::Tool;
 
-use super::toolbox::BuiltOffer;
+use super::offer::BuiltOffer;
 
 /// Minimum number of entries before unused ones are dropped.
 const FEW: usize = 64;

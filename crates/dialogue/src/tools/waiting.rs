@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::consent::AGREES_WITHIN;
+/// Time in which the person must agree.
+pub(super) const AGREES_WITHIN: Duration = Duration::from_secs(60);
 
 /// A call that waits, as it is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]

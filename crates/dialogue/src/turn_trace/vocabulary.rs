@@ -1,7 +1,5 @@
 //! Words for what a turn does: its stages, moments, activities and outcomes, and the kinds of clients. Not for when it does it.
 
-use crate::turn::TurnEnd;
-
 /// Stage of the work on a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stage {
@@ -153,17 +151,6 @@ impl Outcome {
             Self::Silent => "silent",
             Self::Failed => "failed",
             Self::Refused => "refused",
-        }
-    }
-}
-
-impl From<&TurnEnd> for Outcome {
-    fn from(end: &TurnEnd) -> Self {
-        match end {
-            TurnEnd::Completed => Self::Answered,
-            TurnEnd::Interrupted => Self::Interrupted,
-            TurnEnd::Refused => Self::Refused,
-            TurnEnd::Failed(_) => Self::Failed,
         }
     }
 }

@@ -6,20 +6,30 @@ use std::time::Duration;
 
 use hearken_audio::pcm;
 use hearken_audio::resample::Resampler;
-use hearken_proto::speech::tts::{AudioFrame, FrameKind, FrameMeta, TtsEvent, TtsMode, TtsResult};
-use tokio::sync::mpsc;
+use hearken_proto::speech::tts::{
+    AudioFrame, FrameKind, FrameMeta, TtsEvent, TtsFailure, TtsMode, TtsResult,
+};
+use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_util::sync::CancellationToken;
 
 use super::engine::{EngineError, Voice, VoicePair, wave};
-use super::phrase_cache::PhraseKey;
+use super::phrase_cache::{PhraseCache, PhraseKey};
 use super::plan::Unit;
-use super::pool::WorkKind;
+use super::pool::{Pool, WorkKind};
 use super::start_delay::{Piece, wait_before_release};
 use super::text::clauses;
-use super::tts_service::{Inner, refused};
 use super::voice_speeds::VoiceSpeeds;
+
+/// What all requests share.
+pub(super) struct Inner {
+    pub(super) speakers: Vec<VoicePair>,
+    pub(super) pool: Arc<Pool>,
+    pub(super) paces: Arc<VoiceSpeeds>,
+    pub(super) phrases: PhraseCache,
+    pub(super) room: Arc<Semaphore>,
+}
 
 /// Sample rate of all audio of this service.
 pub const OUTPUT_RATE_HZ: u32 = 24_000;
@@ -288,4 +298,10 @@ impl TextSink<'_> {
             cancelled: false,
         }
     }
+}
+
+/// Builds an error event.
+pub(super) fn refused(request_id: Option<String>, code: &str, message: &str) -> TtsEvent {
+    let error = TtsFailure { code: code.to_owned(), message: message.to_owned(), details: None };
+    TtsEvent::Error { request_id, error }
 }

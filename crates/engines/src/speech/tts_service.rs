@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use futures_util::StreamExt;
 use hearken_proto::json;
-use hearken_proto::speech::tts::{MAX_TEXT_CHARS, TtsCommand, TtsEvent, TtsFailure, TtsParams};
+use hearken_proto::speech::tts::{MAX_TEXT_CHARS, TtsCommand, TtsEvent, TtsParams};
 use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, mpsc};
@@ -19,7 +19,7 @@ use super::phrase_cache::PhraseCache;
 use super::plan::{self, Unit};
 use super::pool::Pool;
 use super::socket::{self, End, OUT_LEN, Socket};
-use super::tts_request::{self, Request};
+use super::tts_request::{self, Inner, Request, refused};
 use super::voice_speeds::VoiceSpeeds;
 
 /// Accepted speaking rates.
@@ -29,14 +29,6 @@ const SPEEDS: std::ops::RangeInclusive<f64> = 0.5..=2.0;
 #[derive(Clone)]
 pub struct TtsService {
     inner: Arc<Inner>,
-}
-
-pub(super) struct Inner {
-    pub(super) speakers: Vec<VoicePair>,
-    pub(super) pool: Arc<Pool>,
-    pub(super) paces: Arc<VoiceSpeeds>,
-    pub(super) phrases: PhraseCache,
-    room: Arc<Semaphore>,
 }
 
 impl TtsService {
@@ -205,12 +197,6 @@ impl Session {
             ("VOICE_NOT_FOUND", format!("no such voice; there are {}", known.join(", ")))
         })
     }
-}
-
-/// Builds an error event.
-pub(super) fn refused(request_id: Option<String>, code: &str, message: &str) -> TtsEvent {
-    let error = TtsFailure { code: code.to_owned(), message: message.to_owned(), details: None };
-    TtsEvent::Error { request_id, error }
 }
 
 /// Parses a command. Returns an error event with the protocol's own code if it is invalid.

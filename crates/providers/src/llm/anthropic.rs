@@ -14,11 +14,8 @@ use super::base::Base;
 use super::clock::Clock;
 use super::extra;
 use super::fields::Known;
-use super::messages_json::{self, AnswerAssembler};
+use super::messages_json::{self, AnswerAssembler, PROVIDER};
 use crate::settings::LlmSettings;
-
-/// Provider name in errors.
-pub(super) const PROVIDER: &str = "anthropic-llm";
 
 /// API version in requests.
 const VERSION: &str = "2023-06-01";

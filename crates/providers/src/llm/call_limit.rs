@@ -12,7 +12,7 @@ use hearken_ports::{Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use super::model_chain::DEVICE_FACE;
+use super::cost_tracker::DEVICE_FACE;
 
 /// Part of the calls that is for devices alone: one of so many.
 const RESERVED_PART: usize = 4;

@@ -22,7 +22,9 @@ use serde_json::{Map, Value, json};
 use super::answering::{AnswerParser, Progress};
 use super::base::violated;
 use super::offered::offered;
-use super::openai::PROVIDER;
+
+/// Provider name in errors.
+pub(super) const PROVIDER: &str = "openai-llm";
 
 /// Most calls of one answer. Further ones are ignored.
 pub(super) const MAX_CALLS: usize = 64;

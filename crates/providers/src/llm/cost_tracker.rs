@@ -13,6 +13,9 @@ use utoipa::ToSchema;
 
 use super::model_metrics;
 
+/// Name of the frontend of devices.
+pub const DEVICE_FACE: &str = "device";
+
 /// Totals of one frontend's requests since the start of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, ToSchema)]
 pub struct LlmFigures {

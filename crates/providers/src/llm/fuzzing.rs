@@ -15,7 +15,7 @@ use super::base::{Base, Events};
 use super::clock::Clock;
 use super::fields::{self, Known};
 use super::markup::Opening;
-use super::{anthropic, chat_json, messages_json, openai};
+use super::{chat_json, messages_json};
 use crate::settings::LlmSettings;
 
 /// Most calls of an answer: those in fields, and those written as text, each as often as an input
@@ -113,7 +113,7 @@ fn stream<R: AnswerParser>(bytes: &[u8], provider: &'static str) {
 /// # Panics
 /// Panics if it breaks what is promised of any answer.
 pub fn openai_stream(bytes: &[u8]) {
-    stream::<chat_json::AnswerAssembler>(bytes, openai::PROVIDER);
+    stream::<chat_json::AnswerAssembler>(bytes, chat_json::PROVIDER);
 }
 
 /// A streamed answer of Anthropic's API.
@@ -121,5 +121,5 @@ pub fn openai_stream(bytes: &[u8]) {
 /// # Panics
 /// Panics if it breaks what is promised of any answer.
 pub fn anthropic_stream(bytes: &[u8]) {
-    stream::<messages_json::AnswerAssembler>(bytes, anthropic::PROVIDER);
+    stream::<messages_json::AnswerAssembler>(bytes, messages_json::PROVIDER);
 }

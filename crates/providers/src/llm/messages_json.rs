@@ -19,10 +19,12 @@ use hearken_ports::{
 use serde_json::{Map, Value, json};
 
 use super::answering::{AnswerParser, Progress};
-use super::anthropic::PROVIDER;
 use super::base::violated;
 use super::chat_json::{MAX_ARGUMENTS_BYTES, MAX_CALLS, whole, words};
 use super::offered::offered;
+
+/// Provider name in errors.
+pub(super) const PROVIDER: &str = "anthropic-llm";
 
 /// Text of the user in a conversation that does not begin with the user.
 const NOTHING_SAID: &str = "...";

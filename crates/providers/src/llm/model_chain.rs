@@ -12,7 +12,7 @@ use url::Url;
 use super::anthropic::AnthropicLlm;
 use super::by_name::ByName;
 use super::call_limit::{CallLimits, LimitedLlm};
-use super::cost_tracker::{CostTracker, CountingLlm, PricedLlm, Prices};
+use super::cost_tracker::{CostTracker, CountingLlm, DEVICE_FACE, PricedLlm, Prices};
 use super::extra;
 use super::fields::{self, Findings};
 use super::openai::OpenAiLlm;
@@ -20,9 +20,6 @@ use crate::fallback::{DeadlineLlm, Fallback};
 use crate::metrics::MeasuredLlm;
 use crate::retry::{RetryPolicy, Retrying};
 use crate::settings::{LlmProvider, LlmSettings, ms};
-
-/// Name of the frontend of devices.
-pub const DEVICE_FACE: &str = "device";
 
 /// Most calls at once that can be configured.
 const MAX_CALLS: usize = 100_000;

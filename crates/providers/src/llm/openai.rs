@@ -13,14 +13,11 @@ use url::Url;
 
 use super::answering::pieces;
 use super::base::{Base, Deadline};
-use super::chat_json::{self, AnswerAssembler};
+use super::chat_json::{self, AnswerAssembler, PROVIDER};
 use super::clock::Clock;
 use super::extra;
 use super::fields::Known;
 use crate::settings::{LlmSettings, ms};
-
-/// Provider name in errors.
-pub(super) const PROVIDER: &str = "openai-llm";
 
 /// Language model at an OpenAI-compatible base URL.
 pub struct OpenAiLlm {

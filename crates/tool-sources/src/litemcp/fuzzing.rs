@@ -17,7 +17,7 @@ use super::arguments;
 use super::frame_connection::{Pending, deliver};
 use super::frames::Frames;
 use super::server::LiteMcpServer;
-use crate::fuzzing::is_bounded;
+use crate::mapping::is_bounded;
 
 /// Longest message of a stream: short, so that inputs reach it.
 const MAX_BYTES: usize = 100;

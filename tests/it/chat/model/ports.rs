@@ -16,7 +16,7 @@ use hearken_ports::{
 };
 use hearken_proto::chat::Event;
 use hearken_proto::ids::SessionId;
-use hearken_state_server::rules::CallOutcome;
+use hearken_state_server::characters::CallOutcome;
 use hearken_state_server::storage::StorageError;
 use hearken_state_server::{CallError, Storage, tools};
 use jiff::Timestamp;

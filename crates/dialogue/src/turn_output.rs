@@ -1,0 +1,59 @@
+//! What a turn's rounds write to: the one thing in which speech, text and REST differ. Not for the rounds.
+
+use hearken_ports::{Prompt, ToolRequest, Usage};
+use tokio::time::Instant;
+
+use crate::tools::{Offer, Toolbox};
+use crate::turn::{Turn, TurnError};
+
+/// Output of a turn, in order: the model's words as they stream, and its tool calls.
+#[allow(
+    async_fn_in_trait,
+    reason = "awaited by the task of the turn, never spawned through the trait"
+)]
+pub trait TurnOutput {
+    /// Returns the turn.
+    fn turn(&self) -> &Turn;
+
+    /// Reports whether the turn was cut or its receiver is gone.
+    fn is_over(&self) -> bool;
+
+    /// Returns the number of pieces sent until now, counted like [`ToolRound::after`].
+    fn said(&self) -> usize;
+
+    /// Reports whether a turn ends with an error if its model wants calls after the last allowed
+    /// round. If false, the model is asked once more without calls, and answers with what it
+    /// knows.
+    fn must_end_by_itself(&self) -> bool {
+        false
+    }
+
+    /// Returns the person's own words, without what a frontend put around them in the prompt.
+    fn own_words<'a>(&'a self, asked: &'a str) -> &'a str {
+        asked
+    }
+
+    /// Receives the next prompt before it is sent to the model, and may change it.
+    fn asks(&mut self, _prompt: &mut Prompt) {}
+
+    /// Receives one complete response of the model: its text, calls and, if the provider reports
+    /// it, usage.
+    fn finished(&mut self, _written: &str, _calls: &[ToolRequest], _usage: Option<Usage>) {}
+
+    /// Receives more of the model's text, cut anywhere.
+    async fn words(&mut self, text: &str);
+
+    /// Completes the text until now: calls follow, or nothing more.
+    async fn pause(&mut self);
+
+    /// Executes the calls of one round, each until the deadline `until`. `asked` holds the person's
+    /// words. Returns the results for the model, one for each call.
+    async fn calls(
+        &mut self,
+        tools: &Toolbox,
+        offer: &Offer,
+        calls: &[ToolRequest],
+        asked: &str,
+        until: Instant,
+    ) -> Result<Vec<String>, TurnError>;
+}

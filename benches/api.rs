@@ -164,7 +164,13 @@ impl Client {
     }
 
     /// The times of so many such requests, one after the other.
-    async fn times(&self, (_, method, path, body): &Request, requests: usize) -> Vec<Duration> {
+    async fn times(
+        &self,
+        method: &Method,
+        path: &str,
+        body: Option<fn(usize) -> Value>,
+        requests: usize,
+    ) -> Vec<Duration> {
         let mut times = Vec::with_capacity(requests);
         for n in 0..WARMING + requests {
             let body = body.map(|body| body(n));
@@ -192,10 +198,11 @@ fn figures(times: &[Duration]) -> (f64, f64) {
 async fn measured(url: &str) -> Vec<[(f64, f64); 2]> {
     let clients = join_all((0..AT_ONCE).map(|_| Client::new(url))).await;
     let mut rows = Vec::new();
-    for request in &REQUESTED {
-        let alone = clients[0].times(request, REQUESTS).await;
+    for (_, method, path, body) in &REQUESTED {
+        let alone = clients[0].times(method, path, *body, REQUESTS).await;
         let each = REQUESTS / AT_ONCE;
-        let all = join_all(clients.iter().map(|client| client.times(request, each))).await;
+        let asking = clients.iter().map(|client| client.times(method, path, *body, each));
+        let all = join_all(asking).await;
         rows.push([figures(&alone), figures(&all.concat())]);
     }
     rows

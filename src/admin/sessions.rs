@@ -287,7 +287,8 @@ impl AdminSessions {
     async fn expired(&self, print: &str, now: Timestamp) -> Result<Vec<String>, StoreError> {
         let all = self.store.settings().await?;
         let own = self.passwords.credential().await?;
-        let others = all.iter().filter_map(Account::read).map(|account| account.credential());
+        let accounts = all.iter().filter_map(|(name, stored)| Account::read(name, stored));
+        let others = accounts.map(|account| account.credential());
         let prints: Vec<Value> =
             others.chain([own]).map(|credential| self.fingerprint(&credential).into()).collect();
         let expired = |(_, state): &(String, Value)| {

@@ -9,12 +9,12 @@ use hearken_base::tasks::Tasks;
 use hearken_chat::event_stream::WatchSettings;
 use hearken_chat::{ChatService, HeldCalls, PublishedEvents};
 use hearken_dialogue::SharedStyle;
-use hearken_providers::{CallLog, LlmSettings, state};
+use hearken_providers::{CallLog, state};
 use hearken_text_gateway::{GatewayService, Sessions};
 
+use super::models::patient;
 use super::parts::Parts;
-use super::{admin, devices, llm, local_time, museum};
-use crate::config::Config;
+use super::{admin, devices, local_time, museum};
 use crate::history::History;
 use crate::history::trial::Trials;
 use crate::http::{
@@ -95,12 +95,6 @@ fn chats(parts: &Parts<'_>) -> anyhow::Result<Chats> {
         open_to_all: config.chat.open_to_all,
     };
     Ok(Chats { service, face, watch_slots, watching })
-}
-
-/// Returns model settings whose only timeout is that of the whole request.
-pub(super) fn patient(config: &Config) -> LlmSettings {
-    let total = config.llm.timeout_ms;
-    LlmSettings { first_token_timeout_ms: total, idle_timeout_ms: total, ..llm(config) }
 }
 
 /// Faces of the server, built whether they are enabled or not: settings can be changed before a

@@ -8,6 +8,7 @@ use hearken_outbound::SettingError;
 use hearken_ports::Llm;
 use hearken_providers::{CallLimits, CallLog, ChainOptions, CostTracker, Findings, LlmSettings};
 
+use super::llm;
 use crate::admin::{ReloadableLlm, SettingsUser};
 use crate::config::Config;
 
@@ -79,4 +80,10 @@ impl Models {
     pub(super) fn take_uses(&self) -> Vec<SettingsUser> {
         self.uses.take()
     }
+}
+
+/// Returns model settings whose only timeout is that of the whole request.
+pub(super) fn patient(config: &Config) -> LlmSettings {
+    let total = config.llm.timeout_ms;
+    LlmSettings { first_token_timeout_ms: total, idle_timeout_ms: total, ..llm(config) }
 }

@@ -7,8 +7,8 @@ use hearken_base::wall_clock;
 use hearken_museum::{Museum, MuseumPorts};
 use hearken_outbound::SettingError;
 
-use super::faces::patient;
 use super::local_time;
+use super::models::patient;
 use super::parts::Parts;
 use crate::http::{Face, MuseumClients};
 

@@ -61,7 +61,7 @@ impl Pins {
     pub(super) fn unstored(&self) -> Vec<KeptPin> {
         let known = self.lock();
         let new = known.iter().filter(|(_, pin)| !pin.is_stored);
-        new.map(|(key, pin)| kept(key, &pin.hash)).collect()
+        new.map(|((agent, source, tool), pin)| kept(agent, source, tool, &pin.hash)).collect()
     }
 
     /// Takes over what the store has: its pins win over those of this instance. Pins that it no
@@ -75,11 +75,11 @@ impl Pins {
     }
 }
 
-fn kept((agent, source, tool): &Key, hash: &str) -> KeptPin {
+fn kept(agent: &str, source: &str, tool: &str, hash: &str) -> KeptPin {
     KeptPin {
-        agent: agent.clone(),
-        source: source.clone(),
-        tool: tool.clone(),
+        agent: agent.to_owned(),
+        source: source.to_owned(),
+        tool: tool.to_owned(),
         hash: hash.to_owned(),
     }
 }
@@ -141,7 +141,11 @@ impl SourcePins {
 
     /// Returns the pins that these definitions would have.
     pub(super) fn pins_for(&self, tools: &[Tool]) -> Vec<KeptPin> {
-        tools.iter().map(|tool| kept(&self.key(&tool.name), &hash(tool))).collect()
+        let pin = |tool: &Tool| {
+            let (agent, source, name) = self.key(&tool.name);
+            kept(&agent, &source, &name, &hash(tool))
+        };
+        tools.iter().map(pin).collect()
     }
 
     /// Pins these definitions, which are stored.

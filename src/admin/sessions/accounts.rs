@@ -84,12 +84,12 @@ async fn account_of(store: &dyn SettingsStore, name: &str) -> Result<Option<Acco
         return Ok(None);
     }
     let stored = store.setting(&key(name)).await?;
-    Ok(stored.and_then(|stored| Account::read(&(key(name), stored))))
+    Ok(stored.and_then(|stored| Account::read(&key(name), &stored)))
 }
 
 impl Account {
     /// Reads a setting, if it is an account.
-    pub(super) fn read((name, stored): &(String, Value)) -> Option<Self> {
+    pub(super) fn read(name: &str, stored: &Value) -> Option<Self> {
         let name = name.strip_prefix(ACCOUNT)?.to_owned();
         let Stored { right, created, hash } = serde_json::from_value(stored.clone()).ok()?;
         Some(Self { name, right, created, hash: Secret::new(hash) })
@@ -112,7 +112,8 @@ impl AdminSessions {
     /// # Errors
     /// The store failed.
     pub async fn accounts(&self) -> Result<Vec<Account>, StoreError> {
-        Ok(self.store.settings().await?.iter().filter_map(Account::read).collect())
+        let all = self.store.settings().await?;
+        Ok(all.iter().filter_map(|(name, stored)| Account::read(name, stored)).collect())
     }
 
     /// Adds an account. `by` is the name of who does that.

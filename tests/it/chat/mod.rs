@@ -148,6 +148,7 @@ impl Session<'_> {
 }
 
 /// The code of an error's body.
-fn code((status, body): (u16, Value)) -> (u16, String) {
+fn code(answer: (u16, Value)) -> (u16, String) {
+    let (status, body) = answer;
     (status, body["error"]["code"].as_str().unwrap_or_default().to_owned())
 }

@@ -74,8 +74,8 @@ impl Gauntlet {
     async fn say(&self, message: &str) -> (Result<Expected, String>, Duration) {
         let begun = Instant::now();
         let path = format!("/api/sessions/{}/chat", self.session);
-        let answer = self.post(&path, json!({ "message": message })).await;
-        (outcome(&answer), begun.elapsed())
+        let (status, body) = self.post(&path, json!({ "message": message })).await;
+        (outcome(status, &body), begun.elapsed())
     }
 
     /// What the server says of its readiness and of the state server's.
@@ -95,7 +95,7 @@ impl Gauntlet {
 
 /// How a message came out, in one word of the table: an application meets a refusal where a person
 /// would hear an apology.
-fn outcome((status, body): &(u16, Value)) -> Result<Expected, String> {
+fn outcome(status: u16, body: &Value) -> Result<Expected, String> {
     let text = |at: &str| body.pointer(at).and_then(Value::as_str).unwrap_or_default();
     match status {
         200 if !text("/response").is_empty() => Ok(Expected::Answered),
@@ -152,8 +152,8 @@ async fn state_server_tls() {
     for how in Tls::ALL {
         gauntlet.proxy.set(Fault::Tls(how));
         let begun = Instant::now();
-        let made = gauntlet.create().await;
-        assert_eq!(outcome(&made), Ok(Expected::Failed), "{how:?}");
+        let (status, made) = gauntlet.create().await;
+        assert_eq!(outcome(status, &made), Ok(Expected::Failed), "{how:?}");
         assert!(begun.elapsed() < ANSWERED_WITHIN && gauntlet.proxy.hit() > 0, "{how:?}");
     }
     assert_eq!(gauntlet.readiness().await, json!(["degraded", "down"]));

@@ -33,7 +33,8 @@ async fn add(server: &TestServer, settings: Value) -> (u16, Value) {
 }
 
 /// The refusal of a request: its status and its words.
-fn refused((status, answer): (u16, Value)) -> (u16, String) {
+fn refused(answered: (u16, Value)) -> (u16, String) {
+    let (status, answer) = answered;
     (status, answer["error"]["message"].as_str().unwrap_or_default().to_owned())
 }
 

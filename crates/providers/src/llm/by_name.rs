@@ -15,6 +15,25 @@ use crate::settings::LlmSettings;
 /// Most models that are remembered besides the configured one. Beyond, all are built again when they are asked.
 const MOST: usize = 32;
 
+/// Builds the language models of the settings for a listening user, counted in metrics only.
+///
+/// # Errors
+/// A setting cannot be used. Names its key, its value and the accepted values.
+pub fn llm(settings: &LlmSettings) -> Result<Arc<dyn Llm>, SettingError> {
+    llm_for(settings, &ChainOptions::unshared())
+}
+
+/// Builds the language models of the settings, and others that prompts ask for by name.
+///
+/// # Errors
+/// A setting cannot be used. Names its key, its value and the accepted values.
+pub fn llm_for(
+    settings: &LlmSettings,
+    options: &ChainOptions,
+) -> Result<Arc<dyn Llm>, SettingError> {
+    Ok(Arc::new(ByName::new(settings, options)?))
+}
+
 /// The configured model, and others by name with the same settings.
 pub(super) struct ByName {
     configured: Arc<dyn Llm>,

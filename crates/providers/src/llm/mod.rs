@@ -3,7 +3,7 @@
 mod answering;
 pub mod anthropic;
 mod base;
-mod by_name;
+pub mod by_name;
 pub mod call_limit;
 mod chat_json;
 mod clock;

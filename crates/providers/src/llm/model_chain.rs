@@ -10,7 +10,6 @@ use hearken_ports::Llm;
 use url::Url;
 
 use super::anthropic::AnthropicLlm;
-use super::by_name::ByName;
 use super::call_limit::{CallLimits, LimitedLlm};
 use super::cost_tracker::{CostTracker, CountingLlm, DEVICE_FACE, PricedLlm, Prices};
 use super::extra;
@@ -54,7 +53,7 @@ impl ChainOptions {
         Self { face, patient: true, costs: costs.clone(), ..Self::unshared() }
     }
 
-    fn unshared() -> Self {
+    pub(super) fn unshared() -> Self {
         Self {
             face: DEVICE_FACE,
             patient: false,
@@ -69,25 +68,6 @@ impl ChainOptions {
     pub fn sharing(self, findings: &Findings, call_limits: &CallLimits) -> Self {
         Self { findings: findings.clone(), call_limits: call_limits.clone(), ..self }
     }
-}
-
-/// Builds the language models of the settings for a listening user, counted in metrics only.
-///
-/// # Errors
-/// A setting cannot be used. Names its key, its value and the accepted values.
-pub fn llm(settings: &LlmSettings) -> Result<Arc<dyn Llm>, SettingError> {
-    llm_for(settings, &ChainOptions::unshared())
-}
-
-/// Builds the language models of the settings, and others that prompts ask for by name.
-///
-/// # Errors
-/// A setting cannot be used. Names its key, its value and the accepted values.
-pub fn llm_for(
-    settings: &LlmSettings,
-    options: &ChainOptions,
-) -> Result<Arc<dyn Llm>, SettingError> {
-    Ok(Arc::new(ByName::new(settings, options)?))
 }
 
 /// Builds the language models of the settings: `llm.base_url` and, if it fails before its first
@@ -208,6 +188,7 @@ mod tests {
     use hearken_test_support::scripted_server::{ScriptedServer, answer, endless};
     use jiff::{Timestamp, ToSpan as _};
 
+    use super::super::by_name::llm_for;
     use super::*;
 
     const EVENTS: &str = "content-type: text/event-stream\r\n";

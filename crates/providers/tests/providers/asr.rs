@@ -45,10 +45,10 @@ async fn check_transcript(stub: Stub, settings: AsrSettings) {
 }
 
 async fn check_failures(stub: Stub, settings: AsrSettings) {
-    for failure in failures() {
-        stub.set(failure.0);
+    for (behaviour, kind, retry_after_s) in failures() {
+        stub.set(behaviour);
         let began = Instant::now();
-        check_failure(began, hear(&settings).await, failure);
+        check_failure(began, hear(&settings).await, behaviour, kind, retry_after_s);
     }
 }
 
@@ -65,8 +65,8 @@ async fn check_nowhere(mut settings: AsrSettings) {
     let scheme = settings.url.split(':').next().unwrap().to_owned();
     settings.url = nowhere(&scheme);
     settings.more_urls.fill(settings.url.clone());
-    let failure = (Behaviour::Refuse, ProviderErrorKind::Unavailable, None);
-    check_failure(Instant::now(), hear(&settings).await, failure);
+    let kind = ProviderErrorKind::Unavailable;
+    check_failure(Instant::now(), hear(&settings).await, Behaviour::Refuse, kind, None);
 }
 
 macro_rules! contract {

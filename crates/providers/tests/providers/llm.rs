@@ -207,21 +207,23 @@ async fn tools_are_offered_called_and_their_results_told() {
 #[tokio::test]
 async fn each_failure_has_its_kind_and_one_attempt() {
     let stub = OpenAiChat::start(Behaviour::Normal, REPLY).await;
-    for failure in failures() {
-        stub.set(failure.0);
+    for (behaviour, kind, retry_after_s) in failures() {
+        stub.set(behaviour);
         let began = Instant::now();
         let before = stub.seen().connections;
-        check_failure(began, hear(&settings(stub.url())).await, failure);
-        assert_eq!(stub.seen().connections, before + 1, "{failure:?}");
+        let outcome = hear(&settings(stub.url())).await;
+        check_failure(began, outcome, behaviour, kind, retry_after_s);
+        assert_eq!(stub.seen().connections, before + 1, "{behaviour:?}");
     }
     stub.set(Behaviour::Slow);
     let standing = LlmSettings { idle_timeout_ms: 30, ..settings(stub.url()) };
-    let failure = (Behaviour::Slow, ProviderErrorKind::Timeout, None);
-    check_failure(Instant::now(), hear(&standing).await, failure);
+    let late = ProviderErrorKind::Timeout;
+    check_failure(Instant::now(), hear(&standing).await, Behaviour::Slow, late, None);
     let short = LlmSettings { timeout_ms: 250, ..settings(stub.url()) };
-    check_failure(Instant::now(), hear(&short).await, failure);
-    let refused = (Behaviour::Refuse, ProviderErrorKind::Unavailable, None);
-    check_failure(Instant::now(), hear(&settings(nowhere("http"))).await, refused);
+    check_failure(Instant::now(), hear(&short).await, Behaviour::Slow, late, None);
+    let began = Instant::now();
+    let outcome = hear(&settings(nowhere("http"))).await;
+    check_failure(began, outcome, Behaviour::Refuse, ProviderErrorKind::Unavailable, None);
 }
 
 #[tokio::test]

@@ -43,7 +43,9 @@ fn failures() -> Vec<(Behaviour, ProviderErrorKind, Option<u64>)> {
 fn check_failure<T: std::fmt::Debug>(
     began: Instant,
     outcome: Result<T, ProviderError>,
-    (behaviour, kind, retry_after_s): (Behaviour, ProviderErrorKind, Option<u64>),
+    behaviour: Behaviour,
+    kind: ProviderErrorKind,
+    retry_after_s: Option<u64>,
 ) {
     let error = outcome.expect_err(&format!("{behaviour:?} must fail"));
     assert_eq!(error.kind, kind, "{behaviour:?}: {error}");

@@ -52,15 +52,15 @@ async fn check_speech(stub: Stub, settings: TtsSettings) {
 
 async fn check_failures(stub: Stub, settings: TtsSettings) {
     let silence = (Behaviour::Empty, ProviderErrorKind::Protocol, None);
-    for failure in failures().into_iter().chain([silence]) {
-        stub.set(failure.0);
+    for (behaviour, kind, retry_after_s) in failures().into_iter().chain([silence]) {
+        stub.set(behaviour);
         let began = Instant::now();
-        check_failure(began, hear(&settings).await, failure);
+        check_failure(began, hear(&settings).await, behaviour, kind, retry_after_s);
     }
     stub.set(Behaviour::Slow);
     let standing = TtsSettings { idle_timeout_ms: 30, ..settings };
-    let failure = (Behaviour::Slow, ProviderErrorKind::Timeout, None);
-    check_failure(Instant::now(), hear(&standing).await, failure);
+    let kind = ProviderErrorKind::Timeout;
+    check_failure(Instant::now(), hear(&standing).await, Behaviour::Slow, kind, None);
 }
 
 async fn check_drop(stub: Stub, settings: TtsSettings) -> Stub {
@@ -97,8 +97,9 @@ macro_rules! contract {
                 check_failures(stub, settings.clone()).await;
                 settings.url = nowhere(settings.url.split(':').next().unwrap());
                 settings.more_urls.fill(settings.url.clone());
-                let failure = (Behaviour::Refuse, ProviderErrorKind::Unavailable, None);
-                check_failure(Instant::now(), hear(&settings).await, failure);
+                let began = Instant::now();
+                let kind = ProviderErrorKind::Unavailable;
+                check_failure(began, hear(&settings).await, Behaviour::Refuse, kind, None);
             }
 
             #[tokio::test]
@@ -133,8 +134,10 @@ macro_rules! contract {
             async fn a_failure_after_the_first_audio_is_not() {
                 let (stub, settings) = stub(Behaviour::ResetMidStream).await;
                 let settings = TtsSettings { retry_within_ms: 5_000, ..settings };
-                let failure = (Behaviour::ResetMidStream, ProviderErrorKind::Unavailable, None);
-                check_failure(Instant::now(), hear(&settings).await, failure);
+                let began = Instant::now();
+                let kind = ProviderErrorKind::Unavailable;
+                let outcome = hear(&settings).await;
+                check_failure(began, outcome, Behaviour::ResetMidStream, kind, None);
                 assert_eq!(stub.seen().requests, 1);
             }
         }

@@ -182,18 +182,20 @@ impl Data {
         };
         let after = from.strip_prefix('(').and_then(parsed);
         let later = entries.iter().filter(|(id, ..)| after.is_none_or(|after| *id > after));
-        Reply::Array(later.take(most).map(shown).collect())
+        let shown = later.take(most).map(|(id, field, text)| shown(id, field, text));
+        Reply::Array(shown.collect())
     }
 
     fn last(&self, key: &str) -> Reply {
         let Some(Entry { value: Value::Stream(entries), .. }) = self.entries.get(key) else {
             return Reply::Array(Vec::new());
         };
-        Reply::Array(entries.last().map(shown).into_iter().collect())
+        let shown = entries.last().map(|(id, field, text)| shown(id, field, text));
+        Reply::Array(shown.into_iter().collect())
     }
 }
 
-fn shown((id, field, text): &(Id, String, String)) -> Reply {
+fn shown(id: &Id, field: &str, text: &str) -> Reply {
     let fields = vec![Reply::bulk(field), Reply::bulk(text)];
     Reply::Array(vec![Reply::bulk(&format!("{}-{}", id.0, id.1)), Reply::Array(fields)])
 }

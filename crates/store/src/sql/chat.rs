@@ -13,9 +13,7 @@ use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
 use super::error::SqlError;
-use super::{
-    SqlStore, StoreTransaction, in_time_for_ports, pending_events, requests, text, time, unusable,
-};
+use super::{SqlStore, in_time_for_ports, pending_events, requests, text, time, unusable};
 
 /// Names of all columns of a session.
 macro_rules! columns {
@@ -341,7 +339,7 @@ impl SqlStore {
         .execute(&mut *work)
         .await?;
         if taken.rows_affected() == 0 {
-            let why = why_not(&mut work, &id).await?;
+            let why = requests::why_not(&mut work, &id).await?;
             work.rollback().await?;
             return Ok(why);
         }
@@ -366,16 +364,4 @@ impl SqlStore {
         work.commit().await?;
         Ok(StoreOutcome::Kept)
     }
-}
-
-/// Returns the reason that a turn of this session was not stored.
-pub(super) async fn why_not(
-    work: &mut StoreTransaction,
-    id: &str,
-) -> Result<StoreOutcome, SqlError> {
-    let sql = "SELECT status FROM chat_sessions WHERE session_id = $1";
-    let status: Option<String> =
-        sqlx::query_scalar(sql).bind(id).fetch_optional(&mut **work).await?;
-    let is_active = status.is_some_and(|status| status == ChatStatus::Active.as_str());
-    Ok(if is_active { StoreOutcome::Overtaken } else { StoreOutcome::Closed })
 }

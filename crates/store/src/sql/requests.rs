@@ -2,11 +2,11 @@
 //! their turn, copied with a snapshot. Not for their content.
 
 use hearken_ports::{KeptTurn, KnownRequest, RequestKey, StoreOutcome};
+use hearken_proto::chat::ChatStatus;
 use hearken_proto::ids::SessionId;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
-use super::chat::why_not;
 use super::error::SqlError;
 use super::{SqlStore, StoreTransaction, text};
 
@@ -171,4 +171,16 @@ pub(super) async fn copy_from_snapshot(
     .execute(&mut **work)
     .await?;
     Ok(())
+}
+
+/// Returns the reason that a turn of this session was not stored.
+pub(super) async fn why_not(
+    work: &mut StoreTransaction,
+    id: &str,
+) -> Result<StoreOutcome, SqlError> {
+    let sql = "SELECT status FROM chat_sessions WHERE session_id = $1";
+    let status: Option<String> =
+        sqlx::query_scalar(sql).bind(id).fetch_optional(&mut **work).await?;
+    let is_active = status.is_some_and(|status| status == ChatStatus::Active.as_str());
+    Ok(if is_active { StoreOutcome::Overtaken } else { StoreOutcome::Closed })
 }

@@ -286,7 +286,8 @@ impl System for Http {
         id: &SessionId,
         ask: Ask,
         snapshot: &str,
-        (steps, polls): (usize, usize),
+        steps: usize,
+        polls: usize,
     ) -> Option<Reply> {
         // A request with a name goes on: it is not left before the session is its own, so that no
         // later request overtakes it.

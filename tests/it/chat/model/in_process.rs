@@ -203,7 +203,8 @@ impl System for ChatInProcess {
         id: &SessionId,
         ask: Ask,
         snapshot: &str,
-        (steps, mut polls): (usize, usize),
+        steps: usize,
+        mut polls: usize,
     ) -> Option<Reply> {
         let until = self.steps.passed() + steps;
         let mut asking = Box::pin(self.ask(id, ask, snapshot));

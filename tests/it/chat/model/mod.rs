@@ -189,11 +189,7 @@ fn happens() -> impl Strategy<Value = Happens> {
 
 /// Plays so many random sequences of this seed, unless the environment names one, and panics with
 /// the shortest that it can find of those that the reference does not allow.
-fn play(
-    (sequences, seed): (u32, u64),
-    longest: usize,
-    one: impl Fn(&[Happens]) -> Result<(), String>,
-) {
+fn play(sequences: u32, seed: u64, longest: usize, one: impl Fn(&[Happens]) -> Result<(), String>) {
     let mut config = ProptestConfig {
         cases: sequences,
         failure_persistence: None,
@@ -217,9 +213,9 @@ fn play(
 }
 
 /// Plays so many sequences of this seed against a system, which is then given back.
-fn against<S: System>(runtime: &Runtime, system: S, (sequences, seed): (u32, u64)) -> S {
+fn against<S: System>(runtime: &Runtime, system: S, sequences: u32, seed: u64) -> S {
     let system = RefCell::new(system);
-    play((sequences, seed), LONGEST, |events| {
+    play(sequences, seed, LONGEST, |events| {
         runtime.block_on(playing::play(&mut *system.borrow_mut(), events))
     });
     system.into_inner()
@@ -233,14 +229,14 @@ fn runtime() -> Runtime {
 fn part(seed: u64) {
     let runtime = runtime();
     let chat = runtime.block_on(ChatInProcess::start());
-    against(&runtime, chat, (SEQUENCES / PARTS, seed));
+    against(&runtime, chat, SEQUENCES / PARTS, seed);
 }
 
 /// The same against a server.
 fn part_over_http(seed: u64) {
     let runtime = runtime();
     let http = runtime.block_on(Http::start());
-    let http = against(&runtime, http, (HTTP_SEQUENCES / HTTP_PARTS, seed));
+    let http = against(&runtime, http, HTTP_SEQUENCES / HTTP_PARTS, seed);
     runtime.block_on(http.stop());
 }
 

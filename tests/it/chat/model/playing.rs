@@ -30,7 +30,8 @@ pub(super) trait System {
         id: &SessionId,
         ask: Ask,
         snapshot: &str,
-        leaves: (usize, usize),
+        steps: usize,
+        polls: usize,
     ) -> Option<Reply>;
 
     /// Forgets deleted sessions, and meanwhile restores one of them where it is named.
@@ -100,7 +101,7 @@ async fn happen(
             asked(system, &mut sessions[session], ask, trouble).await
         }
         Happens::Left { session, ask, trouble, steps, polls } => {
-            left(system, &mut sessions[session], (ask, trouble), (steps, polls)).await
+            left(system, &mut sessions[session], ask, trouble, steps, polls).await
         }
         Happens::Both(session, one, other) => {
             both(system, &mut sessions[session], one, other).await
@@ -166,13 +167,16 @@ async fn asked(
 async fn left(
     system: &mut impl System,
     played: &mut PlayedSession,
-    (ask, trouble): (Ask, Trouble),
-    steps: (usize, usize),
+    ask: Ask,
+    trouble: Trouble,
+    steps: usize,
+    polls: usize,
 ) -> Result<(), String> {
     let trouble = ask.meets(trouble);
     let ask = played.meant(ask);
     system.set(trouble);
-    let reply = system.ask_and_leave(&played.id, ask, &played.snapshot(ask), steps).await;
+    let snapshot = played.snapshot(ask);
+    let reply = system.ask_and_leave(&played.id, ask, &snapshot, steps, polls).await;
     system.is_idle().await?;
     system.set(Trouble::None);
     match &reply {

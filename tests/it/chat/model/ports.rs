@@ -167,7 +167,7 @@ fn away() -> StateError {
 }
 
 /// Events happen so many seconds after 1970 as the hero has hit points.
-fn outcome((done, version): (CallOutcome, i64)) -> StateOutcome {
+fn outcome(done: CallOutcome, version: i64) -> StateOutcome {
     let event = |(kind, about): (&str, Value)| StateEvent {
         id: Some(uuid::Uuid::new_v4().to_string()),
         at: about["hp"].as_i64().and_then(|hp| Timestamp::from_second(hp).ok()),
@@ -231,7 +231,7 @@ impl StateServer for Worlds {
                 _ => {}
             }
             let done = match storage.call(session.as_str(), &tool, &arguments, version) {
-                Ok(done) => outcome(done),
+                Ok((done, version)) => outcome(done, version),
                 Err(StorageError::CallError(CallError::Rules(why))) => {
                     StateOutcome { error: Some(why), ..StateOutcome::default() }
                 }

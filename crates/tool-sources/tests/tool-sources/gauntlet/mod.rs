@@ -208,7 +208,7 @@ async fn hurt_by(fault: Fault, adapter: Adapter, proxy: &FaultProxy, all: &Sourc
 }
 
 /// Calls while one fault is there, and afterwards. Returns the line of the table, and what is wrong.
-async fn meets(adapter: Adapter, port: u16, (number, row): (usize, Row)) -> Result<(), String> {
+async fn meets(adapter: Adapter, port: u16, number: usize, row: Row) -> Result<(), String> {
     let Row { name, fault, expected } = row;
     let proxy = FaultProxy::before(&format!("http://127.0.0.1:{port}")).await;
     let server = format!("row{number}");
@@ -272,7 +272,8 @@ async fn runs(adapter: Adapter) {
     let memory = peak_memory_bytes();
     let programs = children();
     let rows = rows::all(adapter.wire(), adapter.in_the_midst());
-    let meeting = rows.into_iter().enumerate().map(|row| meets(adapter, behind.port(), row));
+    let numbered = rows.into_iter().enumerate();
+    let meeting = numbered.map(|(number, row)| meets(adapter, behind.port(), number, row));
     let met: Vec<_> = stream::iter(meeting).buffer_unordered(AT_ONCE).collect().await;
     let wrong: Vec<String> = met.into_iter().filter_map(Result::err).collect();
     assert!(wrong.is_empty(), "{adapter:?}:\n{}", wrong.join("\n"));

@@ -4,13 +4,13 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use hearken::commands::{
-    convert, devices, other_program, password, persons, replay, serve, store, text_client, token,
-    tools,
+    convert, devices, other_program, password, persons, replay, serve, store, token, tools,
 };
 use hearken::config::ProcessEnv;
 use hearken::config::env::models_dir;
 use hearken_base::open_files;
 use hearken_engines::models::command as models;
+use hearken_text_client as text_client;
 
 /// The allocator of all of our own memory. glibc's keeps what a burst of large messages needed for as
 /// long as something small lies above it.

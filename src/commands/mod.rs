@@ -9,7 +9,6 @@ pub mod replay;
 pub mod serve;
 pub mod server;
 pub mod store;
-pub mod text_client;
 pub mod token;
 mod tool_servers;
 pub mod tools;

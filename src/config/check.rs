@@ -7,7 +7,7 @@ use hearken_base::{Secret, log};
 use hearken_proto::gateway::MAX_TOKENS;
 
 use super::Config;
-use super::reader::ConfigError;
+use super::error::ConfigError;
 
 /// Shortest accepted secret, in bytes.
 const MIN_SECRET_BYTES: usize = 16;

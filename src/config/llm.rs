@@ -1,10 +1,11 @@
 //! Keys of the fallback models: reads them from variables. Not for checking the models,
 //! which happens where they are built.
 
-use super::env::EnvVars;
-use super::reader::ConfigError;
 use hearken_base::Secret;
 use hearken_providers::FallbackSettings;
+
+use super::env::EnvVars;
+use super::error::ConfigError;
 
 /// Reads the keys from variables.
 pub(super) fn resolve(
@@ -33,9 +34,10 @@ pub(super) fn resolve(
 mod tests {
     use std::collections::BTreeMap;
 
+    use hearken_providers::LlmProvider;
+
     use super::*;
     use crate::config::{Config, load, masked};
-    use hearken_providers::LlmProvider;
 
     fn loaded(text: &str, env: &[(&str, &str)]) -> Result<Config, ConfigError> {
         let file = tempfile::NamedTempFile::new().unwrap();

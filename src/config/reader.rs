@@ -2,64 +2,13 @@
 //! Errors name the file or variable, the key and the remedy.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use toml::{Table, Value};
 
 use super::env::{ALIASES, EnvVars, PREFIX};
+use super::error::ConfigError;
 use super::{Config, check, llm, tool_servers};
-
-/// Reason why the configuration cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// The file cannot be read.
-    #[error("cannot read {}", file.display())]
-    Unreadable {
-        /// Path of the file.
-        file: PathBuf,
-        /// Error of the system.
-        #[source]
-        source: std::io::Error,
-    },
-    /// The file is not TOML, or has an unknown key or a value of the wrong type.
-    #[error("{}: {reason}", file.display())]
-    File {
-        /// Path of the file.
-        file: PathBuf,
-        /// Description of the mistake, with its line.
-        reason: String,
-    },
-    /// A variable with the prefix of the configuration names no key.
-    #[error("environment variable {name}: there is no key `{key}`{hint}", hint = nearest.as_ref().map(|n| format!("; did you mean {n}?")).unwrap_or_default())]
-    UnknownVariable {
-        /// Name of the variable.
-        name: String,
-        /// Key that it would set.
-        key: String,
-        /// Name of the variable that was probably meant.
-        nearest: Option<String>,
-    },
-    /// A variable has a value of the wrong type.
-    #[error("environment variable {name}: `{key}` must be {expected}")]
-    Variable {
-        /// Name of the variable.
-        name: String,
-        /// Key that it sets.
-        key: String,
-        /// Allowed values.
-        expected: String,
-    },
-    /// A value is out of range.
-    #[error("`{key}` is {value}: {remedy}")]
-    Value {
-        /// Name of the key.
-        key: &'static str,
-        /// Value of the key.
-        value: String,
-        /// Allowed values.
-        remedy: String,
-    },
-}
 
 /// Reads the file, if one is given, and the environment.
 ///

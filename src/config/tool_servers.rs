@@ -1,9 +1,10 @@
 //! Secrets of remote tool servers: reads them from variables and files. Not for checking the settings of a server.
 
-use super::env::EnvVars;
-use super::reader::ConfigError;
 use hearken_base::Secret;
 use hearken_tool_sources::ToolServer;
+
+use super::env::EnvVars;
+use super::error::ConfigError;
 
 /// Reads the bearer tokens from variables and files.
 pub(super) fn resolve(servers: &mut [ToolServer], env: &dyn EnvVars) -> Result<(), ConfigError> {

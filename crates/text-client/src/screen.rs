@@ -3,6 +3,7 @@
 
 use std::io::Write as _;
 
+use hearken_base::output;
 use serde_json::Value;
 
 /// Terminal output.
@@ -24,7 +25,7 @@ impl Screen {
     /// Prints a message, which is also passed as received.
     pub(super) fn show(&mut self, text: &str, message: &Value) -> anyhow::Result<()> {
         if self.json {
-            return crate::commands::print(text);
+            return Ok(output::print(text)?);
         }
         match word(message, "type") {
             "llm_delta" => {
@@ -64,7 +65,7 @@ impl Screen {
 
     /// Prints a line for people on standard error.
     pub(super) fn note(&self, text: &str) -> anyhow::Result<()> {
-        if self.json { Ok(()) } else { crate::commands::note(text) }
+        if self.json { Ok(()) } else { Ok(output::note(text)?) }
     }
 
     /// Prints the input prompt.

@@ -144,7 +144,8 @@ fn many(args: &Args, length: Duration) -> bool {
 fn listen(args: &Args, outcomes: &mpsc::Receiver<Outcome>) -> bool {
     let begun = Instant::now();
     let mut shown = begun;
-    let (mut all, mut rows) = (Row::default(), BTreeMap::<&str, Row>::new());
+    let mut all = Row::default();
+    let mut rows = BTreeMap::<&str, Row>::new();
     let mut failing = Vec::new();
     while all.hours < args.hours {
         let Ok(outcome) = outcomes.recv() else { break };

@@ -18,7 +18,7 @@ pub trait TurnOutput {
     /// Reports whether the turn was cut or its receiver is gone.
     fn is_over(&self) -> bool;
 
-    /// Returns the number of pieces sent until now, counted like [`ToolRound::after`].
+    /// Returns the number of pieces sent until now, counted like [`crate::turn::ToolRound::after`].
     fn said(&self) -> usize;
 
     /// Reports whether a turn ends with an error if its model wants calls after the last allowed

@@ -170,7 +170,7 @@ impl TurnTrace {
         });
     }
 
-    /// Ends the turn, once: what follows from it (metrics, history, usage, export) is in [`TurnJournal::ended`], for speech, text and
+    /// Ends the turn, once: what follows from it (metrics, history, usage, export) is in `TurnJournal::ended`, for speech, text and
     /// REST alike. What comes later is not written.
     pub fn finish(&self, outcome: Outcome) {
         if let Some(writer) = &self.writer {

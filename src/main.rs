@@ -8,7 +8,7 @@ use hearken::commands::{
 };
 use hearken::config::ProcessEnv;
 use hearken::config::env::models_dir;
-use hearken_base::open_files;
+use hearken_base::{open_files, output};
 use hearken_engines::models::command as models;
 use hearken_text_client as text_client;
 
@@ -67,25 +67,16 @@ async fn main() -> ExitCode {
     open_files::raise_limit();
     let command = Cli::parse().command;
     if let Some((old, new)) = renamed(std::env::args().nth(1).as_deref()) {
-        print_error(&format!("`hearken {old}` is now `{new}`: use the new name"));
+        let warning = format!("hearken: `hearken {old}` is now `{new}`: use the new name");
+        // The command works all the same.
+        output::note(&warning).ok();
     }
-    match run(command).await {
-        Ok(code) => code,
-        Err(error) => {
-            print_error(&format!("{error:#}"));
-            ExitCode::from(2)
-        }
-    }
+    output::exit_code("hearken", run(command).await)
 }
 
 /// Returns the old and the new name of a command that was renamed, if it was called by the old one.
 fn renamed(called: Option<&str>) -> Option<(&'static str, &'static str)> {
     OLD_NAMES.into_iter().find(|(old, _)| called == Some(old))
-}
-
-#[allow(clippy::print_stderr, reason = "the one place that prints failures and warnings")]
-fn print_error(text: &str) {
-    eprintln!("hearken: {text}");
 }
 
 async fn run(command: Command) -> anyhow::Result<ExitCode> {

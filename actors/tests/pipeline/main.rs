@@ -28,17 +28,7 @@ use hearken_actors::testkit::TestPipeline;
 use hearken_audio::sound;
 use hearken_socket::testkit::Received;
 
-pub(crate) const fn ms(ms: u64) -> Duration {
-    Duration::from_millis(ms)
-}
-
-/// Makes time virtual, once a test: each runs on a thread of its own.
-pub(crate) fn freeze() {
-    thread_local!(static FROZEN: std::cell::Cell<bool> = const { std::cell::Cell::new(false) });
-    if !FROZEN.replace(true) {
-        tokio::time::pause();
-    }
-}
+pub(crate) use hearken_dialogue::testkit::{freeze, ms};
 
 /// A greeted device in this mode whose microphone is open.
 pub(crate) async fn listening(mode: &str) -> TestPipeline {

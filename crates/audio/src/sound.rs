@@ -29,7 +29,7 @@ pub fn voice_in(ms: u64, kind: (u32, u64)) -> Vec<Bytes> {
             *s = s.saturating_add(t / 2);
         }
     }
-    packets(&sound, kind)
+    packets(&sound, kind.0, kind.1)
 }
 
 /// Returns packets of silence of this length, as firmware sends them.
@@ -39,7 +39,7 @@ pub fn silence(ms: u64) -> Vec<Bytes> {
 
 /// Returns packets of silence of another kind: samples per second, and milliseconds each.
 pub fn silence_in(ms: u64, kind: (u32, u64)) -> Vec<Bytes> {
-    packets(&vec![0; samples(ms, kind.0)], kind)
+    packets(&vec![0; samples(ms, kind.0)], kind.0, kind.1)
 }
 
 /// Returns the packets that a person's device sent in the recording of this name.
@@ -74,8 +74,7 @@ fn samples(ms: u64, rate_hz: u32) -> usize {
     pcm::samples_in(Duration::from_millis(ms), rate_hz)
 }
 
-fn packets(sound: &[i16], kind: (u32, u64)) -> Vec<Bytes> {
-    let (rate_hz, packet_ms) = kind;
+fn packets(sound: &[i16], rate_hz: u32, packet_ms: u64) -> Vec<Bytes> {
     let frame = samples(packet_ms, rate_hz);
     let mut encoder = Encoder::new(rate_hz, 24_000, 0).expect("libopus runs at its own rates");
     sound

@@ -8,6 +8,7 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
 
 use crate::BoxError;
+use crate::programs::variable;
 
 /// Time stamp format: local time of this zone, in microseconds.
 pub struct ZoneTime(pub TimeZone);
@@ -30,6 +31,17 @@ impl LevelError {
         "use error, warn, info, debug or trace, or rules such as info,hearken=debug";
 }
 
+/// Reason that the log cannot be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The level cannot be read.
+    #[error(transparent)]
+    Level(#[from] LevelError),
+    /// It was started before.
+    #[error("cannot start the log")]
+    Started(#[source] BoxError),
+}
+
 /// Builds the filter of a level, or of filter rules.
 ///
 /// # Errors
@@ -44,21 +56,17 @@ pub fn filter(level: &str) -> Result<EnvFilter, LevelError> {
 ///
 /// # Errors
 /// The level cannot be read, or the log was started before.
-pub fn start_from_environment() -> Result<(), BoxError> {
+pub fn start_from_environment() -> Result<(), StartError> {
     let level = variable("HEARKEN__LOG__LEVEL").unwrap_or_else(|| "info".into());
     let logs = tracing_subscriber::fmt()
         .with_env_filter(filter(&level)?)
         .with_timer(ZoneTime(TimeZone::system()))
         .with_writer(std::io::stderr);
-    match variable("HEARKEN__LOG__FORMAT").as_deref() {
+    let started = match variable("HEARKEN__LOG__FORMAT").as_deref() {
         Some(format) if format.eq_ignore_ascii_case("json") => logs.json().try_init(),
         _ => logs.with_target(false).try_init(),
-    }
-}
-
-/// Returns an environment variable that is set and not empty.
-fn variable(name: &str) -> Option<String> {
-    std::env::var_os(name)?.into_string().ok().filter(|value| !value.is_empty())
+    };
+    started.map_err(StartError::Started)
 }
 
 /// Levels, with the names that other programs use for them.

@@ -1,6 +1,9 @@
-//! What commands write for people: results to standard output, notes to standard error. Not for the log.
+//! What commands write for people: results to standard output, notes and failures to standard error; the exit code of a
+//! failure. Not for the log.
 
+use std::fmt::Display;
 use std::io::{self, ErrorKind, Write as _};
+use std::process::ExitCode;
 
 /// Prints text to standard output; a closed reader is not an error.
 ///
@@ -16,6 +19,15 @@ pub fn print(text: &str) -> io::Result<()> {
 /// It cannot be written.
 pub fn note(text: &str) -> io::Result<()> {
     unless_closed(writeln!(io::stderr(), "{text}"))
+}
+
+/// Returns the exit code of a program: that of its command, or 2 after a failure, which it writes with its causes.
+pub fn exit_code<E: Display>(program: &str, outcome: Result<ExitCode, E>) -> ExitCode {
+    outcome.unwrap_or_else(|error| {
+        // A failure that cannot be written is told by the code.
+        note(&format!("{program}: {error:#}")).ok();
+        ExitCode::from(2)
+    })
 }
 
 fn unless_closed(written: io::Result<()>) -> io::Result<()> {

@@ -1,4 +1,5 @@
-//! Other programs of ours, which one starts or becomes: finds them. Not for what they are given.
+//! What our programs share: how one finds another, and reads what it was handed over as a variable. Not for what a child
+//! inherits.
 
 use std::path::PathBuf;
 
@@ -8,4 +9,9 @@ pub fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let on_path = std::env::split_paths(&path).map(|folder| folder.join(name));
     beside.into_iter().chain(on_path).find(|program| program.is_file())
+}
+
+/// Returns an environment variable that is set and not empty.
+pub fn variable(name: &str) -> Option<String> {
+    std::env::var_os(name)?.into_string().ok().filter(|value| !value.is_empty())
 }

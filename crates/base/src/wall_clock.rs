@@ -105,7 +105,7 @@ impl Jumps {
         Self { origin: steady, since: steady, current: offsets, before: offsets }
     }
 
-    /// Notes the time of now, and returns the dates that it may be.
+    /// Notes the current time, and returns the dates that it may be.
     fn dates(&mut self, wall: Timestamp, steady: Instant) -> DateRange {
         let elapsed = steady.saturating_duration_since(self.origin).as_millis();
         let elapsed = i64::try_from(elapsed).unwrap_or(i64::MAX);

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use commands::{load, mock_services, state_server};
-use hearken_base::{log, open_files};
+use hearken_base::{log, open_files, output};
 
 /// The allocator of all of our own memory, as in the server.
 #[global_allocator]
@@ -31,18 +31,7 @@ enum Command {
 async fn main() -> ExitCode {
     hearken_outbound::tls::choose_provider();
     open_files::raise_limit();
-    match run(Cli::parse().command).await {
-        Ok(code) => code,
-        Err(error) => {
-            print_error(&format!("{error:#}"));
-            ExitCode::from(2)
-        }
-    }
-}
-
-#[allow(clippy::print_stderr, reason = "the one place that prints failures")]
-fn print_error(text: &str) {
-    eprintln!("hearken-dev: {text}");
+    output::exit_code("hearken-dev", run(Cli::parse().command).await)
 }
 
 async fn run(command: Command) -> anyhow::Result<ExitCode> {
@@ -50,7 +39,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Load(args) => load::run(args).await,
         Command::MockServices(args) => mock_services::run(args).await.map(|()| ExitCode::SUCCESS),
         Command::StateServer(args) => {
-            log::start_from_environment().map_err(anyhow::Error::from_boxed)?;
+            log::start_from_environment()?;
             state_server::run(args).await.map(|()| ExitCode::SUCCESS)
         }
     }

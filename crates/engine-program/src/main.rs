@@ -14,7 +14,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use commands::{llm, speech as speech_command};
-use hearken_base::log;
+use hearken_base::programs::variable;
+use hearken_base::{log, output};
 use hearken_engines::models::{command as models, default_root};
 
 /// The allocator of all of our own memory, as in the server.
@@ -39,36 +40,21 @@ enum Command {
 #[actix_web::main]
 async fn main() -> ExitCode {
     hearken_outbound::tls::choose_provider();
-    match run(Cli::parse().command).await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            print_error(&format!("{error:#}"));
-            ExitCode::from(2)
-        }
-    }
-}
-
-#[allow(clippy::print_stderr, reason = "the one place that prints failures")]
-fn print_error(text: &str) {
-    eprintln!("hearken-engines: {text}");
+    let outcome = run(Cli::parse().command).await;
+    output::exit_code("hearken-engines", outcome.map(|()| ExitCode::SUCCESS))
 }
 
 async fn run(command: Command) -> anyhow::Result<()> {
     let root = default_root(variable);
     match command {
         Command::Speech(args) => {
-            log::start_from_environment().map_err(anyhow::Error::from_boxed)?;
+            log::start_from_environment()?;
             speech_command::run(args, &root).await
         }
         Command::Llm(args) => {
-            log::start_from_environment().map_err(anyhow::Error::from_boxed)?;
+            log::start_from_environment()?;
             llm::run(args, &root).await
         }
         Command::Models(args) => models::run(args, &root).await,
     }
-}
-
-/// Returns an environment variable that is set and not empty.
-fn variable(name: &str) -> Option<String> {
-    std::env::var_os(name)?.into_string().ok().filter(|value| !value.is_empty())
 }

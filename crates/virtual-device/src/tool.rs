@@ -86,8 +86,8 @@ impl Tool {
                 Kind::String => value.filter(|v| v.is_string()).cloned(),
                 Kind::Integer { range, default } => {
                     let number = value.filter(|v| v.is_number()).map(int32);
-                    if let (Some(number), Some(range)) = (number, range) {
-                        within(number, *range)?;
+                    if let (Some(number), Some((low, high))) = (number, range) {
+                        within(number, *low, *high)?;
                     }
                     number.or(*default).map(Value::from)
                 }
@@ -105,8 +105,7 @@ impl Kind {
     }
 }
 
-fn within(number: i32, range: (i32, i32)) -> Result<(), String> {
-    let (low, high) = range;
+fn within(number: i32, low: i32, high: i32) -> Result<(), String> {
     if number < low {
         return Err(format!("Value is below minimum allowed: {low}"));
     }

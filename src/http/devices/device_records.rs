@@ -377,16 +377,14 @@ fn prompt_of(text: &str) -> Result<String, Refusal> {
 pub(crate) async fn forget(
     _: Operator,
     id: web::Path<String>,
-    access: web::Data<AccessControl>,
     device_endpoint: web::Data<DeviceEndpoint>,
     cluster: web::Data<Cluster>,
     api: web::Data<ToolsApi>,
-    records: (web::Data<History>, web::Data<DailyUsage>),
+    history: web::Data<History>,
+    usage: web::Data<DailyUsage>,
 ) -> Answer {
-    // One extractor: a handler has at most so many parameters as lints allow.
-    let (history, usage) = records;
     let id = id_of(&id);
-    let forgotten = access.store.forget(&id, wall_clock::dates().latest).await;
+    let forgotten = device_endpoint.access.store.forget(&id, wall_clock::dates().latest).await;
     let was_known = forgotten.map_err(|e| store_failed(&e))?;
     if was_known {
         api.registry.forget(&id);

@@ -4,5 +4,7 @@ pub mod answering;
 pub mod persons;
 pub mod scripted;
 pub mod ten_turns;
+mod virtual_time;
 
 pub use scripted::{AsrAct, LlmAct, Plan, Script, ScriptedLlm, TtsAct};
+pub use virtual_time::{freeze, ms};

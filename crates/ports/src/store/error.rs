@@ -44,9 +44,8 @@ impl fmt::Display for StoreErrorKind {
 pub struct StoreError {
     /// Kind of failure.
     pub kind: StoreErrorKind,
-    /// Its cause.
     #[source]
-    pub source: Option<BoxError>,
+    source: Option<BoxError>,
 }
 
 impl StoreError {

@@ -1,31 +1,34 @@
 //! Failures of statements, inside of the store: they know the driver's errors. Callers of the ports get a `StoreError`.
 
+use std::error::Error as _;
+
 use hearken_ports::BoxError;
 use hearken_ports::store::{StoreError, StoreErrorKind};
 
-/// Failed work on the store.
+/// Failed work on the store, which the driver's errors convert to.
 #[derive(Debug, thiserror::Error)]
-#[error("{kind}")]
-pub(crate) struct SqlError {
-    pub(crate) kind: StoreErrorKind,
-    #[source]
-    source: Option<BoxError>,
-}
+#[error(transparent)]
+pub(crate) struct SqlError(#[from] StoreError);
 
 impl SqlError {
     /// Creates an error without a cause.
     pub(crate) fn new(kind: StoreErrorKind) -> Self {
-        Self { kind, source: None }
+        Self(StoreError::new(kind))
     }
 
     /// Creates an error with its cause.
     pub(crate) fn because(kind: StoreErrorKind, source: impl Into<BoxError>) -> Self {
-        Self { kind, source: Some(source.into()) }
+        Self(StoreError::because(kind, source))
+    }
+
+    /// Returns its kind.
+    pub(crate) fn kind(&self) -> StoreErrorKind {
+        self.0.kind
     }
 
     /// Returns true if a value that must be unique exists already.
     pub(crate) fn is_taken(&self) -> bool {
-        let source = self.source.as_ref().and_then(|source| source.downcast_ref());
+        let source = self.0.source().and_then(|source| source.downcast_ref());
         matches!(source, Some(sqlx::Error::Database(error)) if error.is_unique_violation())
     }
 }
@@ -43,13 +46,7 @@ impl From<sqlx::Error> for SqlError {
 }
 
 impl From<SqlError> for StoreError {
-    fn from(SqlError { kind, source }: SqlError) -> Self {
-        Self { kind, source }
-    }
-}
-
-impl From<StoreError> for SqlError {
-    fn from(StoreError { kind, source }: StoreError) -> Self {
-        Self { kind, source }
+    fn from(error: SqlError) -> Self {
+        error.0
     }
 }

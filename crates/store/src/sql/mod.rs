@@ -377,7 +377,7 @@ async fn in_time<T>(call: impl Future<Output = Result<T, SqlError>>) -> Result<T
         Err(late) => Err(SqlError::because(StoreErrorKind::Unavailable, late)),
     };
     done.map_err(|error| {
-        if error.kind == StoreErrorKind::Unavailable && !error.is_taken() {
+        if error.kind() == StoreErrorKind::Unavailable && !error.is_taken() {
             counter!(FAILURES).increment(1);
         }
         error.into()

@@ -1,0 +1,16 @@
+//! Virtual time of a test, and its unit.
+
+use std::time::Duration;
+
+/// Returns so many milliseconds.
+pub const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// Makes time virtual, once a test: each runs on a thread of its own.
+pub fn freeze() {
+    thread_local!(static FROZEN: std::cell::Cell<bool> = const { std::cell::Cell::new(false) });
+    if !FROZEN.replace(true) {
+        tokio::time::pause();
+    }
+}

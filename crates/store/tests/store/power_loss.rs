@@ -126,7 +126,10 @@ async fn a_turn_in_a_file_is_synced_before_it_is_acknowledged() {
         return;
     }
     let mut disk = Disk::default();
-    std::fs::read_to_string(&calls).unwrap().lines().for_each(|line| disk.read(line));
+    let recorded = std::fs::read_to_string(&calls).unwrap();
+    // strace was killed: a last line without its end is of a call that had not returned.
+    let (whole, _) = recorded.rsplit_once('\n').unwrap();
+    whole.lines().for_each(|line| disk.read(line));
     eprintln!("{} turns, {} syncs of {:?}", disk.acknowledged, disk.syncs, disk.written);
     assert!(
         disk.acknowledged >= TURNS && disk.syncs >= TURNS,

@@ -1,4 +1,4 @@
-//! The composition root: the one place where concrete types meet. `parts` are built once, `faces` of them; then the port
+//! The composition root: the one place where concrete types meet. `parts` are built once, `frontends` of them; then the port
 //! opens.
 
 mod admin;
@@ -7,7 +7,7 @@ mod connections;
 mod data_folder;
 mod devices;
 mod exposure;
-mod faces;
+mod frontends;
 mod listening;
 mod models;
 mod museum;
@@ -36,7 +36,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::background::WarmUp;
-use self::faces::Faces;
+use self::frontends::Frontends;
 use self::own_address::upload_url;
 use self::parts::{Parts, Records};
 use crate::config::{Config, TlsConfig};
@@ -84,21 +84,22 @@ pub fn start(
     process: CancellationToken,
 ) -> anyhow::Result<Running> {
     let parts = Parts::build(config, process)?;
-    let faces = Faces::build(&parts)?;
-    join_cluster(&parts, &faces);
+    let frontends = Frontends::build(&parts)?;
+    join_cluster(&parts, &frontends);
     let certificate = Certificate::load(&certificate_files(config)?)?;
     let supervisor = Supervisor::start(engines, &parts.process);
     let states = supervisor.states().clone();
     let warm_up = WarmUp::new(&parts);
-    let health = parts.health(states.clone(), &faces.chats.service, warm_up.is_done());
-    let mut background = background::start(&parts, &faces, certificate.as_ref())?;
+    let health = parts.health(states.clone(), &frontends.chats.service, warm_up.is_done());
+    let mut background = background::start(&parts, &frontends, certificate.as_ref())?;
     background.push(warm_up.spawn(states, parts.process.clone()));
     exposure::log_exposure(config);
     let connection_slots =
-        [&faces.devices.connection_slots, &faces.clients.connection_slots].map(Slots::clone);
-    let chats = faces.chats.service.clone();
-    let frontends = faces.frontends(&parts, health);
-    let (server, address, liveness) = listening::listen(config, certificate.as_ref(), frontends)?;
+        [&frontends.devices.connection_slots, &frontends.clients.connection_slots]
+            .map(Slots::clone);
+    let chats = frontends.chats.service.clone();
+    let routes = frontends.routes(&parts, health);
+    let (server, address, liveness) = listening::listen(config, certificate.as_ref(), routes)?;
     parts.tooling.cameras.set_address(upload_url(config, address)?);
     Ok(Running {
         address,
@@ -117,8 +118,8 @@ pub fn start(
 }
 
 /// Makes the devices and tool clients of this instance reachable by other instances.
-fn join_cluster(parts: &Parts<'_>, faces: &Faces) {
-    let device_registry = faces.devices.pipeline.device_registry();
+fn join_cluster(parts: &Parts<'_>, frontends: &Frontends) {
+    let device_registry = frontends.devices.pipeline.device_registry();
     parts.cluster.announce(
         Arc::new(device_registry.clone()),
         Arc::new(parts.tooling.sources.endpoint().clone()),
@@ -144,11 +145,11 @@ fn local_time(config: &Config) -> LocalTime {
     })
 }
 
-/// Returns the settings of the language model. The embedded one always reads ahead, because it
+/// Returns the settings of the language model. The embedded one always prefetches, because it
 /// keeps its prompts in a cache.
 fn llm(config: &Config) -> LlmSettings {
-    let read_ahead = config.llm.read_ahead || engines::uses_embedded_llm(config);
-    LlmSettings { read_ahead, ..config.llm.clone() }
+    let prefetch = config.llm.prefetch || engines::uses_embedded_llm(config);
+    LlmSettings { prefetch, ..config.llm.clone() }
 }
 
 /// Returns the settings of the actors. The embedded model writes worse text when asked for an

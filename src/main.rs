@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use hearken::commands::{
-    convert, devices, other_program, password, persons, replay, serve, store, token, tools,
+    convert, devices, other_program, password, people, replay, serve, store, token, tools,
 };
 use hearken::config::ProcessEnv;
 use hearken::config::env::models_dir;
@@ -13,7 +13,7 @@ use hearken_engines::models::command as models;
 use hearken_text_client as text_client;
 
 /// The allocator of all of our own memory. glibc's keeps what a burst of large messages needed for as
-/// long as something small lies above it.
+/// long as something small lies above it. Decision 0056.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
@@ -26,8 +26,9 @@ struct Cli {
 }
 
 /// Renamed commands, with their old names, which still work with a warning.
-const OLD_NAMES: [(&str, &str); 5] = [
+const OLD_NAMES: [(&str, &str); 6] = [
     ("chat", "hearken text-client"),
+    ("persons", "hearken people"),
     ("doubles", "hearken-dev mock-services"),
     ("mock-services", "hearken-dev mock-services"),
     ("load", "hearken-dev load"),
@@ -53,7 +54,8 @@ enum Command {
     Devices(devices::Args),
     #[command(visible_alias = "init")]
     Password(password::Args),
-    Persons(persons::Args),
+    #[command(alias = "persons")]
+    People(people::Args),
     Store(store::Args),
     Token(token::Args),
     Tools(tools::Args),
@@ -91,7 +93,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::StateServer(args) => match other_program::dev("state-server", args)? {},
         Command::Convert(args) => convert::run(args).await,
         Command::Devices(args) => devices::run(args, &ProcessEnv).await.map(|()| ExitCode::SUCCESS),
-        Command::Persons(args) => persons::run(args, &ProcessEnv).await.map(|()| ExitCode::SUCCESS),
+        Command::People(args) => people::run(args, &ProcessEnv).await.map(|()| ExitCode::SUCCESS),
         Command::Password(args) => {
             password::run(&args, &ProcessEnv).await.map(|()| ExitCode::SUCCESS)
         }

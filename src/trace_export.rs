@@ -184,12 +184,12 @@ fn encoded(turns: &[TracedTurn]) -> Vec<u8> {
 /// Returns the spans of a turn: the turn itself, then its stages.
 fn spans(turn: &TracedTurn) -> Vec<Span> {
     let ends = turn.spans.iter().filter_map(|span| span.end);
-    let length = ends.chain(turn.moments.iter().map(|(_, at)| *at)).max().unwrap_or_default();
+    let length = ends.chain(turn.events.iter().map(|(_, at)| *at)).max().unwrap_or_default();
     let mut whole = Span {
         name: "turn".into(),
         kind: SpanKind::Server as i32,
         attributes: about(turn),
-        events: turn.moments.iter().map(|(moment, at)| event(turn, moment.name(), *at)).collect(),
+        events: turn.events.iter().map(|(one, at)| event(turn, one.name(), *at)).collect(),
         ..span(turn, 0, Duration::ZERO, length)
     };
     if turn.outcome == Some(Outcome::Failed) {

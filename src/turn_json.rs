@@ -110,9 +110,8 @@ impl From<&TracedTurn> for Timing {
             start_ms: ms(span.start),
             end_ms: span.end.map(ms),
         });
-        let events = turn.moments.iter();
-        let events =
-            events.map(|(moment, at)| Event { name: moment.name().into(), at_ms: ms(*at) });
+        let events = turn.events.iter();
+        let events = events.map(|(event, at)| Event { name: event.name().into(), at_ms: ms(*at) });
         Self {
             firmware: turn.firmware.as_ref().map(ToString::to_string),
             cut_off: turn.cut_off.clone(),
@@ -132,7 +131,7 @@ impl From<TracedTurn> for TurnJson {
             timing: Timing::from(&turn),
             client: turn.client,
             began: turn.began.to_string(),
-            state: turn.activity.name().into(),
+            state: turn.state.name().into(),
             outcome: turn.outcome.map(|outcome| outcome.name().into()),
             heard: turn.heard,
             said: turn.said,

@@ -6,6 +6,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 /// State of a service that the server depends on.
+// The crates of these enums stay free of OpenAPI, so their words are here a second time. Decision 0080.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ServiceState {
@@ -199,9 +200,7 @@ pub enum ToolProtocol {
 #[cfg(test)]
 mod tests {
     use hearken_cluster::RedisState;
-    use hearken_dialogue::turn_trace::{
-        Activity as TurnState, ClientKind as TurnKind, Outcome as TurnOutcome,
-    };
+    use hearken_dialogue::turn_trace::{ClientKind as TurnKind, Outcome as TurnOutcome, TurnState};
     use hearken_engines::supervise::EngineState;
     use hearken_ports::ServiceState;
     use hearken_ports::role::{InterruptionManner, Keep};

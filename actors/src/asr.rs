@@ -1,5 +1,5 @@
 //! AsrActor: streams each utterance to the recogniser while it is spoken, and reports the
-//! transcript, and before that hypotheses of it. Not for voice activity detection.
+//! transcript, and before that speculative transcripts of it. Not for voice activity detection.
 
 mod recognition;
 
@@ -16,7 +16,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use self::recognition::{Listener, Recognition};
-use crate::messages::{Hypothesis, OpenUtterance, PartialTranscript, UtteranceRecognised};
+use crate::messages::{
+    OpenUtterance, PartialTranscript, SpeculativeTranscript, UtteranceRecognised,
+};
 
 pub use self::recognition::RecognitionRules;
 
@@ -24,8 +26,8 @@ pub use self::recognition::RecognitionRules;
 pub struct AsrOutputs {
     /// Recipient of outcomes: the `SessionActor`.
     pub recognised: Recipient<UtteranceRecognised>,
-    /// Recipient of hypotheses: the `SessionActor`.
-    pub hypotheses: Recipient<Hypothesis>,
+    /// Recipient of speculative transcripts: the `SessionActor`.
+    pub speculative_transcripts: Recipient<SpeculativeTranscript>,
     /// Recipient of words so far: the `DeviceActor`.
     pub partials: Recipient<PartialTranscript>,
 }
@@ -83,7 +85,7 @@ impl Handler<OpenUtterance> for AsrActor {
             turn: turn.clone(),
             admission: self.admission.clone(),
             before: before.clone(),
-            hypotheses: self.outputs.hypotheses.clone(),
+            speculative_transcripts: self.outputs.speculative_transcripts.clone(),
             partials: self.outputs.partials.clone(),
         };
         let asr = Arc::clone(&self.asr);
@@ -121,7 +123,7 @@ struct TurnListener {
     admission: Admission,
     /// Cancelled once the outcome of the utterance before it was reported.
     before: CancellationToken,
-    hypotheses: Recipient<Hypothesis>,
+    speculative_transcripts: Recipient<SpeculativeTranscript>,
     partials: Recipient<PartialTranscript>,
 }
 
@@ -137,8 +139,9 @@ impl Listener for TurnListener {
             && self.turn.acquire_permit(&self.admission)
     }
 
-    fn hypothesis(&self, transcript: Option<Transcript>) {
-        self.hypotheses.do_send(Hypothesis { turn: self.turn.clone(), transcript });
+    fn speculative_transcript(&self, transcript: Option<Transcript>) {
+        self.speculative_transcripts
+            .do_send(SpeculativeTranscript { turn: self.turn.clone(), transcript });
     }
 
     fn finishes(&self) {

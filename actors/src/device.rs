@@ -2,7 +2,7 @@
 //! to it, and cuts the live turn here before any other actor knows. Not for audio processing, words
 //! or vendors.
 
-mod activity_state;
+mod device_activity;
 mod interruption;
 mod orders;
 mod playback;
@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use actix::fut::{ActorFutureExt as _, wrap_future};
 use actix::{Actor, ActorContext as _, AsyncContext as _, Handler, Running, StreamHandler};
 use hearken_base::paced_log::PacedLog;
-use hearken_dialogue::metrics::{ActivityState, actor_metrics};
+use hearken_dialogue::metrics::{DeviceActivity, actor_metrics};
 use hearken_dialogue::turn_factory::TurnFactory;
 use hearken_proto::device::Downlink;
 use hearken_proto::ids::SessionId;
@@ -23,7 +23,7 @@ use hearken_socket::{Inbound, Incoming, SocketContext, SocketFrame};
 use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 
-use self::activity_state::Counted;
+use self::device_activity::Counted;
 use self::state::{ConnectionState, LiveTurn, PipelineLinks};
 use self::timeouts::CHECK_EVERY;
 use crate::device_registry::Registration;
@@ -98,7 +98,7 @@ impl DeviceActor {
             state,
             live: None,
             registration: None,
-            counted: Counted::new(ActivityState::Idle),
+            counted: Counted::new(DeviceActivity::Idle),
             span,
         }
     }
@@ -183,13 +183,14 @@ impl Handler<SpeechStarted> for DeviceActor {
     fn handle(&mut self, started: SpeechStarted, ctx: &mut Self::Context) {
         let _in = self.span.clone().entered();
         let SpeechStarted { turn, forgets } = started;
+        // An order to forget is still on its way among the packets, and covers this utterance, too. Decision 0009.
         if forgets < self.state.forgets {
             return turn.cut();
         }
         tracing::debug!(turn = %turn.id, trace = turn.trace().log_id(), "speech has started");
         self.state.last_voice = Instant::now();
         if let Some(turn) = self.pause(turn) {
-            self.barge_in(ctx);
+            self.interrupt_live_turn(ctx);
             self.live = Some(self.live_turn(turn, true));
         }
         self.count();
@@ -234,6 +235,7 @@ impl Handler<PartialTranscript> for DeviceActor {
     fn handle(&mut self, message: PartialTranscript, ctx: &mut Self::Context) {
         let PartialTranscript { turn, text } = message;
         let live = self.live.as_ref().is_some_and(|live| live.turn.id == turn && live.hearing);
+        // Only clients that ask get these: firmware shows each `stt` as what was said. Decision 0065.
         if self.state.wants_partials && !text.is_empty() && (live || self.interrupts(turn)) {
             self.send(&Downlink::PartialStt { text }, ctx);
         }

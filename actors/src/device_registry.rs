@@ -49,6 +49,8 @@ impl DeviceRegistry {
         registrations.last += 1;
         let number = registrations.last;
         let entry = Entry { number, session_id, since: Instant::now(), orders, tools };
+        // Devices drop TCP without a word and come back: the earlier socket is dead, though it seems open.
+        // Decision 0013.
         if let Some(before) = registrations.by_id.insert(device_id.clone(), entry) {
             before.orders.do_send(DeviceOrder::Leave(Fault::Replaced));
         }

@@ -40,7 +40,7 @@ const MAX_TOOLS: usize = 512;
 pub struct DeviceTools {
     timeout: Duration,
     interner: ToolsetInterner,
-    state: watch::Sender<State>,
+    state: watch::Sender<DeviceToolsState>,
     /// Number of calls that wait for the connection or use it.
     calls: Arc<AtomicUsize>,
     /// Notified when a call needs the connection.
@@ -48,7 +48,7 @@ pub struct DeviceTools {
 }
 
 #[derive(Default)]
-struct State {
+struct DeviceToolsState {
     tools: Arc<[Tool]>,
     link: LinkState,
 }
@@ -77,7 +77,7 @@ impl DeviceTools {
 
     /// Forgets the device, because it says hello again or is gone.
     pub fn forget(&self) {
-        self.state.send_replace(State::default());
+        self.state.send_replace(DeviceToolsState::default());
     }
 
     /// Waits until a call needs the connection.
@@ -137,7 +137,7 @@ impl DeviceTools {
         tracing::info!(tools = tools.len(), "listed the device's tools");
         let tools = self.interner.list(tools.into());
         let link = LinkState::Open(peer.clone());
-        self.state.send_replace(State { tools, link });
+        self.state.send_replace(DeviceToolsState { tools, link });
     }
 }
 
@@ -185,7 +185,7 @@ impl ToolSource for DeviceTools {
             match peer.call_tool_once(params).await {
                 Ok(CallToolResponse::Complete(result)) => Ok(output(result)),
                 Ok(_) => Err(ToolError::Failed("the device's answer cannot be read".into())),
-                Err(error) => Err(refused(error)),
+                Err(error) => Err(refusal_of(error)),
             }
         })
     }
@@ -217,7 +217,7 @@ impl Drop for InFlight {
 
 /// Waits for the connection to open and returns its peer.
 async fn peer(
-    mut state: watch::Receiver<State>,
+    mut state: watch::Receiver<DeviceToolsState>,
     wanted: &Notify,
 ) -> Result<Peer<RoleClient>, ToolError> {
     loop {
@@ -235,7 +235,7 @@ async fn peer(
     }
 }
 
-fn refused(error: ServiceError) -> ToolError {
+fn refusal_of(error: ServiceError) -> ToolError {
     match error {
         ServiceError::McpError(error) => ToolError::Failed(error.message.into_owned()),
         ServiceError::TransportSend(error) => ToolError::Unavailable(error.error.to_string()),

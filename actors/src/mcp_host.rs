@@ -22,7 +22,7 @@ use crate::device_tools::{DeviceTools, McpClientHandler, initialize_request};
 use crate::messages::{DeviceOrder, DeviceToolMessage, ToolsListed};
 
 /// Seconds until a device gets a fresh token for its camera, drawn anew each time, so that devices
-/// that connected together do not renew together. Tokens live an hour.
+/// that connected together do not renew together. Tokens live an hour. Decision 0024.
 const TOKEN_RENEWAL_S: Range<u64> = 20 * 60..40 * 60;
 
 /// Delay before a device that was too busy is sent its token again.
@@ -116,7 +116,7 @@ fn next_renewal() -> Instant {
 type Service = RunningService<RoleClient, McpClientHandler>;
 
 /// Exchange with one device since its hello. rmcp holds tens of KiB for each open connection, so it
-/// is open only while it is in use; the device notices nothing.
+/// is open only while it is in use; the device notices nothing. Decision 0007.
 struct ExchangeTask {
     device: Recipient<DeviceOrder>,
     inbound: Inbound,

@@ -3,7 +3,7 @@
 //! delay control messages.
 //!
 //! ```text
-//! DeviceActor --UplinkItem--> VadActor -OpenUtterance-> AsrActor --Hypothesis, UtteranceRecognised--> SessionActor
+//! DeviceActor --UplinkItem--> VadActor -OpenUtterance-> AsrActor --SpeculativeTranscript, UtteranceRecognised--> SessionActor
 //!      ^ ^\______StartTurn, PlaybackEnded____________________________________________/|   |
 //!      | |__________________________________ Transcribed, NothingRecognised, Interrupted|   |
 //!      |________________________ PlaybackItem _____________ TtsActor <---StartSpeaking---|
@@ -98,10 +98,10 @@ pub struct UtteranceRecognised {
 }
 
 /// What the person has said, if they have finished with the pause that they make. AsrActor -> SessionActor, control, up to
-/// twice in each pause of an utterance in which an answer is attempted.
+/// twice in each pause of an utterance in which an answer is begun early.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
-pub struct Hypothesis {
+pub struct SpeculativeTranscript {
     /// Turn of the utterance.
     pub turn: Turn,
     /// Words until now; `None` when the person goes on, and the words told before are void.

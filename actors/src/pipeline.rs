@@ -230,13 +230,13 @@ impl Pipeline {
             connection.device_id.as_str(),
         );
         let turns = turns.in_role(role).on_firmware(connection.firmware.clone());
-        let ring = self.clone();
+        let pipeline = self.clone();
         let session_id = SessionId::random();
         let others = (self.ports.tools)(&connection.device_id, &session_id);
-        let ring_turns = turns.clone();
+        let device_turns = turns.clone();
         let device_id = connection.device_id.clone();
         let start_pipeline = Box::new(move |device: &Addr<DeviceActor>| {
-            ring.start_pipeline(device, &ring_turns, &device_id, others, speaking)
+            pipeline.start_pipeline(device, &device_turns, &device_id, others, speaking)
         });
         DeviceActor::new(connection, rules, session_id, turns, start_pipeline)
     }
@@ -291,7 +291,7 @@ impl Pipeline {
             SessionActor::new(connection.clone(), llm, toolbox, outputs, rules, dialogue).start();
         let outputs = AsrOutputs {
             recognised: session.clone().recipient(),
-            hypotheses: session.clone().recipient(),
+            speculative_transcripts: session.clone().recipient(),
             partials: device.clone().recipient(),
         };
         let asr = self.recognition(connection, outputs, speakers);
@@ -329,7 +329,7 @@ impl Pipeline {
             lane: settings.lanes.utterance,
             hearing: settings.hearing.clone(),
             turn_detection,
-            attempt_after: settings.speculation.attempt_after(),
+            speculate_after: settings.speculation.speculate_after(),
         }
     }
 

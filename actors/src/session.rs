@@ -1,9 +1,9 @@
 //! SessionActor: one dialogue. Runs one turn at a time, in the order in which they began, and
 //! remembers the part of each answer that was played. Not for audio or sockets.
 
-mod attempt;
 mod kept;
 mod speakers;
+mod speculation;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use hearken_dialogue::people::Speaker;
 use hearken_dialogue::run_turn::{run_turn, say_phrase, say_text};
 use hearken_dialogue::tools::Toolbox;
 use hearken_dialogue::turn::{TurnEnd, TurnError, TurnRecord};
-use hearken_dialogue::turn_trace::{Activity, Stage};
+use hearken_dialogue::turn_trace::{Stage, TurnState};
 use hearken_dialogue::{Dialogue, Phrases, Turn, TurnDependencies, TurnInput, TurnSink};
 use hearken_ports::{Llm, Person, Prompt, Transcript};
 use hearken_proto::ids::TurnId;
@@ -25,7 +25,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
-use self::attempt::Attempt;
+use self::speculation::Speculation;
 use crate::messages::{
     Interrupted, NothingRecognised, PlaybackEnded, RecognitionFailure, StartSpeaking, StartTurn,
     ToolsListed, Transcribed, UtteranceRecognised,
@@ -52,7 +52,7 @@ pub struct SessionRules {
     pub phrases: Phrases,
     /// Maximum number of sentences that wait for the TtsActor.
     pub sentence_lane: usize,
-    /// Highest price of a million tokens at which answers are attempted before a turn is over.
+    /// Highest price of a million tokens at which answers are begun early before a turn is over.
     pub max_price_per_million: f64,
 }
 
@@ -76,7 +76,7 @@ pub struct SessionActor {
     /// Prefetch of the beginning of the next prompt, while it runs.
     prefetch: Option<SpawnHandle>,
     /// Answer to words after which the person may go on; only while no turn is running.
-    attempt: Option<Attempt>,
+    speculation: Option<Speculation>,
 }
 
 /// Running turn; over when both its record and its playback have been reported.
@@ -84,7 +84,7 @@ struct Running {
     turn: Turn,
     /// Who is answered, if their voice is known.
     person: Option<Arc<Person>>,
-    /// Words of the transcript. An attempt may have answered the same ones, otherwise written.
+    /// Words of the transcript. A speculation may have answered the same ones, otherwise written.
     words: Option<String>,
     record: Option<TurnRecord>,
     heard: Option<HeardPart>,
@@ -113,7 +113,7 @@ impl SessionActor {
             asked_by: Speaker::default(),
             over: TurnId(0),
             prefetch: None,
-            attempt: None,
+            speculation: None,
         }
     }
 
@@ -138,36 +138,42 @@ impl SessionActor {
         if !start.turn.is_live() {
             return self.skip(start);
         }
+        // The next prompt needs what was heard of the running reply, so that turn has to settle first.
         if let Some(running) = &self.running {
             let waited = running.turn.id;
+            // At most one turn waits: `skip` keeps the words of the older one if the person went on after them.
             if let Some(waiting) = self.next.replace(start) {
                 self.skip(waiting);
             }
             ctx.run_later(CUT_DEADLINE, move |act, ctx| act.give_up(waited, ctx));
             return;
         }
-        let attempt = self.fitting_attempt(&start, ctx);
+        let speculation = self.fitting_speculation(&start, ctx);
         let StartTurn { turn, input } = start;
         turn.trace().end(Stage::Admission);
-        turn.trace().set_activity(Activity::Thinking);
+        turn.trace().set_state(TurnState::Thinking);
         if is_of_its_own(&input) {
             self.drop_held_call();
         }
         if let TurnInput::Words(words) = &input {
+            // A speculation notes no language: its words may be half a sentence, and it is dropped then.
             self.dialogue.note_language(words);
         }
         if let TurnInput::Words(words) | TurnInput::Wake { word: words, .. } = &input {
             turn.trace().heard(words);
+            // The transcript leaves before the reply is confirmed: the sound of a speculation may be there already, and
+            // `stt` comes before `tts` `start`.
             let text = words.clone();
             self.outputs.transcribed.do_send(Transcribed { turn: turn.clone(), text });
         }
-        let turn = attempt.as_ref().map_or(turn, |attempt| attempt.turn.clone());
+        let turn = speculation.as_ref().map_or(turn, |speculation| speculation.turn.clone());
         let person = self.person(&turn);
         let words = words_of(&input);
+        // The running turn is set before the speculation is used: its record may be there, and is put into it.
         self.running =
             Some(Running { turn: turn.clone(), person, words, record: None, heard: None });
-        match attempt {
-            Some(attempt) => self.use_attempt(attempt, ctx),
+        match speculation {
+            Some(speculation) => self.use_speculation(speculation, ctx),
             None => {
                 self.run(turn, input, ctx);
             }
@@ -201,6 +207,8 @@ impl SessionActor {
     /// Begins the work on a turn, and its speech.
     fn run(&mut self, turn: Turn, input: TurnInput, ctx: &mut Context<Self>) -> SpawnHandle {
         turn.trace().begin(Stage::Prompt);
+        // Each turn has its own channel: nothing of an old turn can be in it, and its closing is the end of the reply.
+        // Decision 0008.
         let (sink, events) = mpsc::channel(self.rules.sentence_lane);
         let language = match &input {
             TurnInput::Words(words) => self.dialogue.language_of(words),
@@ -236,8 +244,8 @@ impl SessionActor {
     }
 
     fn recorded(&mut self, turn: &Turn, record: TurnRecord, ctx: &mut Context<Self>) {
-        if let Some(attempt) = self.attempt.as_mut().filter(|a| a.turn.id == turn.id) {
-            attempt.record = Some(record);
+        if let Some(speculation) = self.speculation.as_mut().filter(|a| a.turn.id == turn.id) {
+            speculation.record = Some(record);
             return;
         }
         match &record.end {
@@ -264,23 +272,30 @@ impl SessionActor {
         else {
             return;
         };
+        // The device was shown the transcript, so memory has its spelling and not that of the speculative transcript.
         record.user = record.user.map(|said| words.unwrap_or(said));
+        // `record` ends the trace, in which nothing is written afterwards.
         turn.trace().cut_off(&unheard_text(&record.said, &heard));
         turn.record(&record);
         let is_complete = matches!(record.end, TurnEnd::Completed);
+        // A question that was not heard to its end counts as not asked: a yes may be meant for something else. An
+        // apology for words that were not understood has no `user`, and leaves the question open.
         if record.user.is_some() && !(is_complete && heard.has_all(record.said.len())) {
             self.drop_held_call();
         }
+        // A later turn that was cut (`over`) ends the words before it, too: they are not joined to the next ones.
         let continued = turn.is_continued() && turn.id > self.over;
         if continued {
             self.asked_by = turn.speaker();
         }
+        // The prompt of the next turn is made of what is remembered here, so that turn begins afterwards.
         self.remember(record, heard, continued, person, ctx);
         self.go_on(ctx);
     }
 
     /// Begins the turn that has waited for the end of the running one, after the words that were kept meanwhile.
     fn go_on(&mut self, ctx: &mut Context<Self>) {
+        // Kept words were said before those of the next turn, whose prompt has to hold them.
         self.settle_kept();
         if let Some(next) = self.next.take() {
             self.begin(next, ctx);
@@ -294,6 +309,7 @@ impl SessionActor {
     }
 
     fn give_up(&mut self, waited: TurnId, ctx: &mut Context<Self>) {
+        // Nothing of this turn is remembered: without its reports nobody knows what was heard of it.
         if self.running.take_if(|r| r.turn.id == waited).is_some() {
             tracing::error!(turn = %waited, "turn did not end after it was cut");
             self.drop_held_call();
@@ -406,6 +422,7 @@ impl Handler<UtteranceRecognised> for SessionActor {
             self.note_speaker(&turn, ctx);
         }
         if turn.is_continued() {
+            // The person went on before this was understood: the next turn answers both.
             return self.keep_words(turn, outcome);
         }
         turn.trace().begin(Stage::Admission);
@@ -424,6 +441,7 @@ impl Handler<UtteranceRecognised> for SessionActor {
             Err(RecognitionFailure::Failed(error)) => {
                 tracing::warn!(turn = %turn.id, trace = turn.trace().log_id(), %error, "recognition failed");
                 if interrupts {
+                    // An apology would end a reply that nobody has asked to end.
                     return self.nothing_heard(&turn, ctx);
                 }
                 TurnInput::Unrecognised
@@ -448,6 +466,7 @@ impl Handler<PlaybackEnded> for SessionActor {
     type Result = ();
 
     fn handle(&mut self, ended: PlaybackEnded, ctx: &mut Self::Context) {
+        // `settle` asks whether the words of this turn still count, so this comes before it.
         if !ended.continued {
             self.over = self.over.max(ended.turn);
         }

@@ -25,7 +25,7 @@ pub struct PipelineSettings {
     pub hearing: HearingSettings,
     /// When a turn is over.
     pub turn_detection: TurnDetectionSettings,
-    /// Answers attempted before a turn is over.
+    /// Speculative answers before a turn is over.
     pub speculation: SpeculationSettings,
     /// Voice while a reply is played.
     pub interruption: InterruptionSettings,

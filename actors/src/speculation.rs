@@ -1,5 +1,5 @@
 //! Speculation: answering before it is certain that the person has finished. When it is allowed.
-//! Not for doing it: `actors::asr` makes hypotheses, `actors::session` attempts answers.
+//! Not for doing it: `actors::asr` makes speculative transcripts, `actors::session` begins answers early.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SpeculationSettings {
-    /// Number of answers that are attempted during an utterance; 0 attempts none.
+    /// Number of answers that are begun early during an utterance; 0 begins none.
     pub tries: u32,
-    /// Length of silence after which one is attempted.
+    /// Length of silence after which one is begun.
     #[serde(rename = "after_ms", with = "ms")]
     pub after: Duration,
-    /// Longest utterance for which one is attempted.
+    /// Longest utterance for which one is begun.
     #[serde(rename = "max_speech_ms", with = "ms")]
     pub max_speech: Duration,
-    /// Highest price of a million tokens of the language model at which one is attempted.
+    /// Highest price of a million tokens of the language model at which one is begun.
     pub max_price_per_million: f64,
 }
 
@@ -34,8 +34,8 @@ impl Default for SpeculationSettings {
 }
 
 impl SpeculationSettings {
-    /// Returns the length of silence after which an answer is attempted, if any is.
-    pub(crate) fn attempt_after(&self) -> Option<Duration> {
+    /// Returns the length of silence after which an answer is begun early, if any is.
+    pub(crate) fn speculate_after(&self) -> Option<Duration> {
         (self.tries > 0).then_some(self.after)
     }
 }

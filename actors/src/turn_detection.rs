@@ -153,6 +153,8 @@ impl TurnDetection {
         };
         let floor = self.pause.clamp(short, middle.max(short));
         let probability = f64::from(probability);
+        // A judgement gives a window, never a yes or no: a wrong one costs some hundred milliseconds, or a cut-off that
+        // a fixed window makes, too. Decision 0061.
         if probability >= likely {
             floor
         } else if probability >= unlikely {

@@ -14,7 +14,7 @@ use hearken_audio::{HearingSettings, pcm};
 use hearken_dialogue::Turn;
 use hearken_dialogue::metrics::actor_metrics;
 use hearken_dialogue::turn_factory::TurnFactory;
-use hearken_dialogue::turn_trace::{Activity, Stage};
+use hearken_dialogue::turn_trace::{Stage, TurnState};
 use hearken_ports::turn_detector::LONGEST_SPEECH;
 use hearken_proto::device::ListenMode;
 use hearken_proto::ids::TurnId;
@@ -44,8 +44,8 @@ pub struct UtteranceRules {
     pub hearing: HearingSettings,
     /// What chooses the silence that ends one.
     pub turn_detection: TurnDetection,
-    /// Length of silence after which an answer is attempted; without it, none is.
-    pub attempt_after: Option<Duration>,
+    /// Length of silence after which an answer is begun early; without it, none is.
+    pub speculate_after: Option<Duration>,
 }
 
 /// Where a client sends nothing in silence, longer without a packet is silence, not a packet that is late.
@@ -115,8 +115,8 @@ impl VadActor {
     ) -> Self {
         let UtteranceRules { lane: utterance_lane, hearing: settings, .. } = rules;
         let mut detector = UtteranceDetector::new(settings.clone());
-        if let Some(attempt_after) = rules.attempt_after {
-            detector.set_attempt_after(attempt_after);
+        if let Some(speculate_after) = rules.speculate_after {
+            detector.set_speculate_after(speculate_after);
         }
         Self {
             lane: Some(lane),
@@ -169,7 +169,7 @@ impl VadActor {
                 }
             }
             match judged.endpoint {
-                Some(Endpoint::Paused { look, attempt }) => self.paused(look, attempt, ctx),
+                Some(Endpoint::Paused { look, speculate }) => self.paused(look, speculate, ctx),
                 Some(Endpoint::Ended) => {
                     self.silent_client = false;
                     self.end(ctx);
@@ -180,8 +180,8 @@ impl VadActor {
     }
 
     /// Tells the recogniser that the person pauses, or looks at the silence that lasts.
-    fn paused(&mut self, look: Option<usize>, attempt: bool, ctx: &mut Context<Self>) {
-        if let Some(utterance) = self.open.as_ref().filter(|_| attempt) {
+    fn paused(&mut self, look: Option<usize>, speculate: bool, ctx: &mut Context<Self>) {
+        if let Some(utterance) = self.open.as_ref().filter(|_| speculate) {
             utterance.audio.pause();
         }
         if let Some(look) = look {
@@ -239,6 +239,8 @@ impl VadActor {
         let Some(utterance) = &mut self.open else { return };
         let longer = self.turn_detection.unfinished_window();
         let unfinished = utterance.audio.is_unfinished();
+        // Words only lengthen the silence: a text that could be a whole is often the beginning of a longer one.
+        // Decision 0065.
         utterance.window = if unfinished { utterance.judged.max(longer) } else { utterance.judged };
         self.detector.choose_window(utterance.window);
     }
@@ -285,6 +287,7 @@ impl VadActor {
     /// Opens an utterance; `before` is what the person said before it in the same turn.
     fn open_utterance(&mut self, before: Option<RecentSpeech>) {
         let turn = self.turns.next();
+        // Each utterance has its own channel, whose closing is its end. Decision 0008.
         let (audio, receiver) = utterance_channel::channel(self.utterance_lane);
         turn.trace().begin(Stage::Speech);
         let forgets = self.forgets;
@@ -318,7 +321,7 @@ impl VadActor {
         let silence = Instant::now().saturating_duration_since(utterance.voiced_until);
         trace.end_ago(Stage::Speech, silence);
         trace.spent(Stage::Silence, silence);
-        trace.set_activity(Activity::Thinking);
+        trace.set_state(TurnState::Thinking);
         self.outputs.ended.do_send(SpeechEnded { turn: utterance.turn.id });
         if self.turn_detection.has_detector() {
             let Utterance { window: silence, recent, .. } = utterance;
@@ -361,6 +364,8 @@ impl VadActor {
         self.choose_window();
         let Some(utterance) = &self.open else { return };
         let gap = utterance.last_packet.elapsed();
+        // Time is no silence where a client sends all packets: a stall of its network in mid-word would end the turn.
+        // Decision 0066.
         // Nothing is counted before the detector itself has heard the voice.
         let counted = self.detector.silence().filter(|_| self.silent_client);
         let (wait, passed) = match counted {
@@ -400,7 +405,7 @@ impl VadActor {
             }
         }
         match self.detector.pass_silence(length) {
-            Some(Endpoint::Paused { look, attempt }) => self.paused(look, attempt, ctx),
+            Some(Endpoint::Paused { look, speculate }) => self.paused(look, speculate, ctx),
             Some(Endpoint::Ended) => return self.end(ctx),
             Some(Endpoint::Started { .. } | Endpoint::Resumed { .. }) | None => {}
         }

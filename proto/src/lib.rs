@@ -1,7 +1,7 @@
 //! Wire formats of Hearken: messages, byte layouts, faults and the session recording format. Pure
 //! data: no I/O, no clock, no behaviour and no defaults of behaviour.
 //!
-//! Reading order: [`ids`], [`json`], [`device`], [`jsonrpc`], [`litemcp`], [`gateway`], [`chat`],
+//! Reading order: [`ids`], [`json`], [`device`], [`jsonrpc`], [`litemcp`], [`text_gateway`], [`chat`],
 //! [`museum`], [`speech`], [`recording`], [`fault`].
 #![doc = include_str!("../README.md")]
 
@@ -9,7 +9,6 @@ pub mod chat;
 pub mod decode;
 pub mod device;
 pub mod fault;
-pub mod gateway;
 pub mod ids;
 pub mod json;
 pub mod jsonrpc;
@@ -17,5 +16,6 @@ pub mod litemcp;
 pub mod museum;
 pub mod recording;
 pub mod speech;
+pub mod text_gateway;
 
 pub use decode::DecodeError;

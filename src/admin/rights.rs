@@ -83,6 +83,7 @@ pub fn least(method: &Method, pattern: &str) -> Right {
     } else if MEMBER.contains(&route) {
         Right::Member
     } else {
+        // A new route is closed until somebody opens it. Decision 0075.
         Right::Administrator
     }
 }

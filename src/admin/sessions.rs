@@ -307,6 +307,8 @@ impl AdminSessions {
     async fn session(&self, claims: &Claims) -> Result<(Value, String, Right), LoginError> {
         let (credential, right) = self.holder(&claims.sub).await?.ok_or(LoginError::Over)?;
         let print = self.fingerprint(&credential);
+        // Each request reads the session: by its signature alone, a token outlives a log-out and a changed password.
+        // Decision 0055.
         let state = self.store.setting(&format!("{SESSION}{}", claims.sid)).await?;
         let state = state.filter(|state| state[PRINT] == print).ok_or(LoginError::Over)?;
         Ok((state, print, right))

@@ -170,6 +170,7 @@ impl RuntimeSettings {
                 changed.insert(key.clone(), value.clone());
             }
         }
+        // A change is prepared everywhere, then stored, then applied: it holds in all parts or in none. Decision 0040.
         let ready = self.prepare(&changed)?;
         let what = "settings changed".to_owned();
         let details = json!({"changes": told});

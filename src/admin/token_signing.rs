@@ -9,6 +9,7 @@ use jsonwebtoken::{Algorithm, AlgorithmFamily, DecodingKey, EncodingKey};
 use sha2::Sha256;
 
 /// Cryptography that knows HS256 only: a token with another algorithm is refused.
+// The providers of `jsonwebtoken` bring a second TLS library, or RSA and curves with an open advisory. Decision 0052.
 static HS256: CryptoProvider = CryptoProvider {
     signer_factory: |algorithm, key| Ok(Box::new(signing(*algorithm, key)?)),
     verifier_factory: |algorithm, key| Ok(Box::new(checking(*algorithm, key)?)),

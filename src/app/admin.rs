@@ -18,7 +18,7 @@ use hearken_museum::Museum;
 use hearken_ports::Devices as _;
 use hearken_ports::store::SettingsStore;
 use hearken_providers::CostTracker;
-use hearken_text_gateway::GatewaySettings;
+use hearken_text_gateway::TextGatewaySettings;
 
 use super::parts::Parts;
 use super::settings;
@@ -42,7 +42,7 @@ pub(super) struct Changing {
     /// Policies of tools in all conversations.
     pub(super) tool_policies: Reloadable<ToolPolicies>,
     /// Settings of text clients, and the idle time after which their sessions end.
-    pub(super) gateway: Reloadable<GatewaySettings>,
+    pub(super) gateway: Reloadable<TextGatewaySettings>,
     pub(super) gateway_idle: Reloadable<Duration>,
     /// Settings of chat sessions.
     pub(super) chat: Reloadable<ChatSettings>,
@@ -59,7 +59,7 @@ pub(super) struct Changing {
 }
 
 impl Changing {
-    /// Collects them from the faces.
+    /// Collects them from the frontends.
     pub(super) fn of(
         parts: &Parts<'_>,
         devices: &DeviceEndpoint,

@@ -17,7 +17,7 @@ use rustix::time::{ClockId, clock_gettime};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::faces::Faces;
+use super::frontends::Frontends;
 use super::parts::{Parts, Records};
 use super::{local_time, settings};
 use crate::admin::password::Credential;
@@ -42,14 +42,14 @@ const ENGINES_EVERY: Duration = Duration::from_millis(200);
 /// `traces.otlp_url` cannot be used.
 pub(super) fn start(
     parts: &Parts<'_>,
-    faces: &Faces,
+    frontends: &Frontends,
     certificate: Option<&Arc<Certificate>>,
 ) -> anyhow::Result<Vec<JoinHandle<()>>> {
     let Parts { config, process, records, tooling, cluster, .. } = parts;
     let traces = TraceExporter::new(&config.traces, &records.turn_journal)?;
     let pool = parts.audio_pool.clone();
-    let admission = faces.devices.pipeline.admission().clone();
-    let mut tasks = periodic(config, faces, certificate);
+    let admission = frontends.devices.pipeline.admission().clone();
+    let mut tasks = periodic(config, frontends, certificate);
     tasks.push(follow_tool_servers(tooling.registry.clone(), cluster.is_shared()));
     tasks.push(tokio::spawn(telemetry::maintain(parts.metrics.clone())));
     tasks.push(tokio::spawn(admission.govern(cpu_time, move || pool.busy())));
@@ -69,16 +69,16 @@ fn cpu_time() -> Duration {
 /// settings of the store. Reads the certificate again when its files change, and offers to choose the first password.
 fn periodic(
     config: &Config,
-    faces: &Faces,
+    frontends: &Frontends,
     certificate: Option<&Arc<Certificate>>,
 ) -> Vec<JoinHandle<()>> {
-    let texts = &faces.clients.service;
+    let texts = &frontends.clients.service;
     let sessions = Arc::clone(&texts.sessions);
     let every = texts.settings.get().sweep_every;
-    let chats = faces.chats.service.clone();
-    let events = faces.chats.service.clone();
-    let museum = Arc::clone(&faces.museum.museum);
-    let settings = Arc::clone(&faces.admin.settings);
+    let chats = frontends.chats.service.clone();
+    let events = frontends.chats.service.clone();
+    let museum = Arc::clone(&frontends.museum.museum);
+    let settings = Arc::clone(&frontends.admin.settings);
     let mut tasks = vec![
         tokio::spawn(async move { sessions.keep_sweeping(every).await }),
         tokio::spawn(async move {
@@ -91,7 +91,7 @@ fn periodic(
     ];
     tasks.extend(certificate.cloned().map(|c| tokio::spawn(c.reload_loop())));
     if config.admin.enabled && config.console.enabled {
-        tasks.push(tokio::spawn(offer_setup(Arc::clone(&faces.admin))));
+        tasks.push(tokio::spawn(offer_setup(Arc::clone(&frontends.admin))));
     }
     tasks
 }
@@ -107,6 +107,8 @@ async fn offer_setup(admin: Arc<Admin>) {
     if !matches!(credential, Credential::Token(_)) {
         return;
     }
+    // The log has the code: who reads it owns the machine. A page without one belongs to the first stranger.
+    // Decision 0073.
     match admin.setup_code.renew() {
         Ok(code) => tracing::info!(
             code,
@@ -152,7 +154,7 @@ fn opening(settings: &PipelineSettings, tools: &Sources, now: LocalTime) -> Prom
 pub(super) struct WarmUp {
     tts: Arc<CachedTts>,
     phrases: Vec<String>,
-    read_ahead: BoxFuture<'static, ()>,
+    prefetch: BoxFuture<'static, ()>,
     /// True once the model has read the beginning of prompts. Until then an embedded one would answer late.
     done: Arc<AtomicBool>,
 }
@@ -165,9 +167,9 @@ impl WarmUp {
         let tts = Arc::clone(&parts.tts);
         let settings = settings(config);
         let phrases = settings.phrases.all();
-        let read_ahead = ports.llm.prefetch(opening(&settings, tools, local_time(config)));
+        let prefetch = ports.llm.prefetch(opening(&settings, tools, local_time(config)));
         let done = Arc::new(AtomicBool::new(!engines::uses_embedded_llm(config)));
-        Self { tts, phrases, read_ahead, done }
+        Self { tts, phrases, prefetch, done }
     }
 
     /// Returns whether the model is ready to answer without delay.
@@ -177,7 +179,7 @@ impl WarmUp {
 
     /// Starts the warm-up; it ends with `process`.
     pub(super) fn spawn(self, states: EngineStates, process: CancellationToken) -> JoinHandle<()> {
-        let Self { tts, phrases, read_ahead, done } = self;
+        let Self { tts, phrases, prefetch, done } = self;
         tokio::spawn(async move {
             let work = async {
                 while !states.all_ready() {
@@ -189,11 +191,11 @@ impl WarmUp {
                         tokio::time::sleep(WARM_UP_RETRY).await;
                     }
                 };
-                let read_ahead = async {
-                    read_ahead.await;
+                let prefetch = async {
+                    prefetch.await;
                     done.store(true, Ordering::Relaxed);
                 };
-                tokio::join!(phrases, read_ahead);
+                tokio::join!(phrases, prefetch);
             };
             if process.run_until_cancelled(work).await.is_some() {
                 tracing::debug!("synthesised the fixed phrases");

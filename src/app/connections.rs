@@ -86,6 +86,7 @@ where
     forward_ready!(service);
 
     fn call(&self, stream: TcpStream) -> Self::Future {
+        // The slot is taken before the TLS handshake: one address could hold all handshakes otherwise. Decision 0045.
         match self.connections.slot(stream.peer_addr().ok().map(|peer| peer.ip())) {
             Ok(slot) => {
                 tune(&stream);

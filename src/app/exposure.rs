@@ -33,7 +33,7 @@ impl Admitted {
 /// Returns each group of routes that is enabled, and who may use it.
 fn exposure(config: &Config) -> Vec<(&'static str, Admitted)> {
     let never = config.auth.required == AuthRequired::Never;
-    let face =
+    let access =
         |key, token: &Secret, open_to_all: bool| match (token.is_empty(), open_to_all || never) {
             (false, _) => Admitted::Token(key),
             (true, true) => Admitted::Everybody,
@@ -54,10 +54,14 @@ fn exposure(config: &Config) -> Vec<(&'static str, Admitted)> {
         (
             "text clients",
             gateway.enabled,
-            face("gateway.token", &gateway.token, gateway.open_to_all),
+            access("gateway.token", &gateway.token, gateway.open_to_all),
         ),
-        ("chat sessions", chat.enabled, face("chat.token", &chat.token, chat.open_to_all)),
-        ("museum clients", museum.enabled, face("museum.token", &museum.token, museum.open_to_all)),
+        ("chat sessions", chat.enabled, access("chat.token", &chat.token, chat.open_to_all)),
+        (
+            "museum clients",
+            museum.enabled,
+            access("museum.token", &museum.token, museum.open_to_all),
+        ),
         ("management of devices and tools", true, admin),
         ("administration", config.admin.enabled, Admitted::Token("admin.password")),
         ("metrics", true, near),

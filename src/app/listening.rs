@@ -21,7 +21,7 @@ use hearken_base::Secret;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::connections::{self, Connections};
-use super::faces::Frontends;
+use super::frontends::FrontendRoutes;
 use super::threads;
 use crate::config::{AuthRequired, Config};
 use crate::http::kept_connections::watch;
@@ -41,7 +41,7 @@ const BACKLOG: i32 = 1_024;
 pub(super) fn listen(
     config: &Config,
     certificate: Option<&Arc<Certificate>>,
-    frontends: Frontends,
+    routes: FrontendRoutes,
 ) -> anyhow::Result<(Server, SocketAddr, Liveness)> {
     let liveness = Liveness::default();
     let middleware = Arc::new(MiddlewareState::new(
@@ -49,14 +49,14 @@ pub(super) fn listen(
         own_names(config),
         tokens(config)?,
         config.ota.trust_proxy,
-        &frontends.health.cluster,
+        &routes.health.cluster,
     ));
     let marks = liveness.clone();
     let app = move || {
         marks.begin();
-        let frontends = frontends.clone();
+        let routes = routes.clone();
         http::behind(App::new(), Arc::clone(&middleware))
-            .configure(|services| frontends.routes(services))
+            .configure(|services| routes.configure(services))
     };
     let tls = certificate.map(Certificate::server_config).transpose()?;
     let connections = Connections::new(config);
@@ -207,8 +207,8 @@ fn own_names(config: &Config) -> Vec<String> {
 
 /// Returns the tokens of administrators and applications.
 fn tokens(config: &Config) -> anyhow::Result<Vec<Secret>> {
-    let faces = [&config.gateway.token, &config.chat.token, &config.museum.token];
-    let mut tokens: Vec<Secret> = faces.into_iter().cloned().collect();
+    let of_frontends = [&config.gateway.token, &config.chat.token, &config.museum.token];
+    let mut tokens: Vec<Secret> = of_frontends.into_iter().cloned().collect();
     if config.auth.required != AuthRequired::Never {
         tokens.push(http::admin_token(&config.auth, &config.server.data_dir)?);
     }

@@ -37,20 +37,20 @@ impl Models {
     pub(super) fn spoken(
         &self,
         config: &Config,
-        face: &'static str,
+        frontend: &'static str,
         settings: fn(&Config) -> LlmSettings,
     ) -> Result<Arc<dyn Llm>, SettingError> {
-        self.live(config, ChainOptions::spoken(face, &self.costs), settings)
+        self.live(config, ChainOptions::spoken(frontend, &self.costs), settings)
     }
 
     /// Builds the model of a frontend for programs, which can wait longer.
     pub(super) fn patient(
         &self,
         config: &Config,
-        face: &'static str,
+        frontend: &'static str,
         settings: fn(&Config) -> LlmSettings,
     ) -> Result<Arc<dyn Llm>, SettingError> {
-        self.live(config, ChainOptions::patient(face, &self.costs), settings)
+        self.live(config, ChainOptions::patient(frontend, &self.costs), settings)
     }
 
     fn live(

@@ -10,7 +10,7 @@ use hearken_outbound::SettingError;
 use super::local_time;
 use super::models::patient;
 use super::parts::Parts;
-use crate::http::{Face, MuseumClients};
+use crate::http::{AccessRule, MuseumClients};
 
 /// Builds the service. Museum clients wait for the model as long as a request may take.
 pub(super) fn build(parts: &Parts<'_>) -> Result<MuseumClients, SettingError> {
@@ -29,7 +29,7 @@ pub(super) fn build(parts: &Parts<'_>) -> Result<MuseumClients, SettingError> {
     let limit = NonZeroU32::new(config.museum.requests_per_minute);
     Ok(MuseumClients {
         museum: Arc::new(Museum::new(ports, config.museum.clone())),
-        face: Face {
+        access: AccessRule {
             section: "museum",
             token: config.museum.token.clone(),
             open_to_all: config.museum.open_to_all,

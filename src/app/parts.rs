@@ -1,5 +1,5 @@
-//! What all faces of the server are made of, each built once: store, cluster, tools, models, people, records. Not for the
-//! faces, which borrow them.
+//! What all frontends of the server are made of, each built once: store, cluster, tools, models, people, records. Not for the
+//! frontends, which borrow them.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -15,7 +15,7 @@ use hearken_dialogue::turn_trace::TurnJournal;
 use hearken_dialogue::usage::UsageMeter;
 use hearken_engines::supervise::EngineStates;
 use hearken_providers::tts::CachedTts;
-use hearken_providers::{CallLog, DEVICE_FACE, Vision};
+use hearken_providers::{CallLog, DEVICE_FRONTEND, Vision};
 use hearken_store::SqlStore;
 use hearken_tool_sources::{
     AgentTokens, Builtin, Cameras, Endpoint, Registry, Servers, Sources, VisionTokens,
@@ -89,7 +89,7 @@ impl<'a> Parts<'a> {
         let tts = hearken_providers::tts(&config.tts, models.calls())?;
         let ports = Ports {
             asr: models.calls().asr(hearken_providers::asr(&config.asr)?),
-            llm: models.spoken(config, DEVICE_FACE, llm)?,
+            llm: models.spoken(config, DEVICE_FRONTEND, llm)?,
             tts: Arc::clone(&tts) as _,
             turn_detector: engines::turn_detector(config)?,
             // Without a model of voices nobody is recognised.

@@ -4,7 +4,7 @@ pub mod convert;
 pub mod devices;
 pub mod other_program;
 pub mod password;
-pub mod persons;
+pub mod people;
 pub mod replay;
 pub mod serve;
 pub mod server;

@@ -155,14 +155,14 @@ pub async fn run(args: Args, env: &dyn EnvVars) -> anyhow::Result<()> {
 
 async fn serve(tool: String, server: &Server) -> anyhow::Result<()> {
     let url = server.at(&["litemcp".to_owned(), tool]);
-    let face = LiteMcpServer::connect(&url, server.token().as_ref(), TIMEOUT).await;
-    let face = face.map_err(|reason| {
+    let service = LiteMcpServer::connect(&url, server.token().as_ref(), TIMEOUT).await;
+    let service = service.map_err(|reason| {
         anyhow!("no tool at {url}: {reason} (--url, --admin-token; is the server running?)")
     })?;
     let file = |stream: BorrowedFd<'_>| stream.try_clone_to_owned().map(std::fs::File::from);
     let input = file(std::io::stdin().as_fd()).context("there is no standard input")?;
     let output = file(std::io::stdout().as_fd()).context("there is no standard output")?;
-    let ended = face.over_streams(File::from_std(input), File::from_std(output)).await;
+    let ended = service.over_streams(File::from_std(input), File::from_std(output)).await;
     ended.context("standard input or output failed")
 }
 

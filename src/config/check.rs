@@ -4,7 +4,7 @@
 use hearken_base::days::in_days;
 use hearken_base::ms::in_ms;
 use hearken_base::{Secret, log};
-use hearken_proto::gateway::MAX_TOKENS;
+use hearken_proto::text_gateway::MAX_TOKENS;
 
 use super::Config;
 use super::error::ConfigError;
@@ -87,7 +87,7 @@ fn speaking(config: &Config) -> Result<(), ConfigError> {
     within("speaking.strained_complexity", s.strained_complexity, 0, 10)?;
     within("speaking.lead_packets", s.lead_packets, 1, 5)?;
     within("speaking.start_guard_ms", in_ms(s.start_guard), 20, 1_000)?;
-    within("speaking.cushion_ms", in_ms(s.cushion), 0, 5_000)?;
+    within("speaking.cushion_ms", in_ms(s.prebuffer), 0, 5_000)?;
     within("speaking.stop_margin_ms", in_ms(s.stop_margin), 0, 300)?;
     within("speaking.ahead_packets", s.ahead_packets, 1, 10_000)
 }

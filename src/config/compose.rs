@@ -6,7 +6,7 @@ use hearken_base::reloadable::Reloadable;
 use hearken_chat::ChatSettings;
 use hearken_dialogue::DialogueSettings;
 use hearken_dialogue::tools::{ToolPolicies, ToolSettings};
-use hearken_text_gateway::GatewaySettings;
+use hearken_text_gateway::TextGatewaySettings;
 use jiff::tz::TimeZone;
 
 use super::Config;
@@ -40,8 +40,8 @@ impl Config {
     }
 
     /// Returns the settings of the actors of text clients.
-    pub fn text_clients(&self, policies: &Reloadable<ToolPolicies>) -> GatewaySettings {
-        GatewaySettings { tools: self.shared_tools(policies), ..self.gateway.clone() }
+    pub fn text_clients(&self, policies: &Reloadable<ToolPolicies>) -> TextGatewaySettings {
+        TextGatewaySettings { tools: self.shared_tools(policies), ..self.gateway.clone() }
     }
 
     /// Returns the settings of chat sessions.

@@ -45,7 +45,7 @@ use hearken_museum::MuseumSettings;
 use hearken_providers::state::StateConfig;
 use hearken_providers::{AsrSettings, LlmSettings, TtsSettings, VisionSettings};
 use hearken_store::StoreConfig;
-use hearken_text_gateway::GatewaySettings;
+use hearken_text_gateway::TextGatewaySettings;
 use serde::{Deserialize, Serialize};
 
 pub use admin::AdminConfig;
@@ -116,7 +116,7 @@ pub struct Config {
     /// Offering and calling of tools, and their servers.
     pub tools: ToolsConfig,
     /// Text clients of the LLM gateway.
-    pub gateway: GatewaySettings,
+    pub gateway: TextGatewaySettings,
     /// Chat sessions of applications.
     pub chat: ChatSettings,
     /// State server of chat sessions.

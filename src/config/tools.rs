@@ -1,5 +1,5 @@
 //! Section `[tools]`. Its keys belong to two crates, and serde's `flatten` would lose the line of
-//! an error in the file. For that reason they are defined here, and those of the actors are passed
+//! an error in the file. For that reason they are defined here, and those of the dialogue are passed
 //! on. Not for the bounds of values.
 
 use std::collections::BTreeMap;
@@ -61,8 +61,9 @@ pub struct ToolsConfig {
 }
 
 impl ToolsConfig {
-    /// Returns the settings of the actors, which ask the person in these phrases.
+    /// Returns the settings of the dialogue, which asks the person in these phrases.
     pub(super) fn settings(&self, phrases: &Phrases) -> ToolSettings {
+        // The keys are handed on one by one: serde's `flatten` forgets lines and unknown keys. Decision 0043.
         ToolSettings {
             max_rounds: self.max_rounds,
             max_tools: self.max_tools,

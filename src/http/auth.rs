@@ -40,7 +40,7 @@ struct Keys {
 
 /// Group of routes that their document leaves open.
 #[derive(Debug, Clone)]
-pub struct Face {
+pub struct AccessRule {
     /// Section of its settings.
     pub section: &'static str,
     /// Token that its clients must send; empty to accept everybody near.
@@ -215,8 +215,12 @@ impl Auth {
     ///
     /// # Errors
     /// Returns what is missing.
-    pub(crate) fn face(&self, request: &HttpRequest, face: &Face) -> Result<Admission, String> {
-        let Face { section, token, open_to_all } = face;
+    pub(crate) fn admit(
+        &self,
+        request: &HttpRequest,
+        rule: &AccessRule,
+    ) -> Result<Admission, String> {
+        let AccessRule { section, token, open_to_all } = rule;
         let is_admin = self.keys.is_some() && self.is_admin(request);
         if !token.is_empty() {
             let admitted = shows(request, token) || is_admin;
@@ -309,8 +313,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let auth = auth(AuthRequired::Auto, "0.0.0.0", folder.path());
         let admits = |token: &str, open_to_all: bool, request: &HttpRequest| {
-            let face = Face { section: "gateway", token: Secret::new(token), open_to_all };
-            auth.face(request, &face).is_ok()
+            let rule = AccessRule { section: "gateway", token: Secret::new(token), open_to_all };
+            auth.admit(request, &rule).is_ok()
         };
         let near =
             [request("127.0.0.1", &[]), request("192.168.1.9", &[]), request("10.0.0.1", &[])];

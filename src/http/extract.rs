@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 
 use crate::admin::sessions::{LoggedIn, USERNAME};
 use crate::http::auth::Admission;
-use crate::http::conversations::chat::{UNFIT, failed, session_of};
+use crate::http::conversations::chat::{UNFIT, refusal_of, session_of};
 use crate::http::fault::{Refusal, refusal};
 use crate::http::middleware::owner_of;
 use crate::http::request_identity::{bearer, json_or};
@@ -101,7 +101,7 @@ impl FromRequest for Application {
 /// Returns who asks about chat sessions.
 fn asker(request: &HttpRequest) -> Result<Asker, Refusal> {
     let chats = state::<Chats>(request)?;
-    let admitted = state::<AccessControl>(request)?.auth.face(request, &chats.face);
+    let admitted = state::<AccessControl>(request)?.auth.admit(request, &chats.access);
     let admitted = admitted.map_err(|missing| refusal(Fault::Unauthorized, &missing))?;
     Ok(match admitted {
         Admission::Anybody => Asker::Anybody,
@@ -122,7 +122,7 @@ impl FromRequest for OwnSession {
             let path = path.await.map_err(|error| refusal(UNFIT, &error.to_string()))?;
             let id = session_of(&path.id);
             let admitted = state::<Chats>(&request)?.service.admit(&asker, &id).await;
-            admitted.map_err(|error| failed(&error))?;
+            admitted.map_err(|error| refusal_of(&error))?;
             Ok(Self { id, asker })
         })
     }

@@ -52,7 +52,7 @@ impl Refusal {
 }
 
 /// Result of a route that may refuse a request.
-pub(crate) type Answer = Result<HttpResponse, Refusal>;
+pub(crate) type RouteResult = Result<HttpResponse, Refusal>;
 
 /// Body of an error response.
 #[derive(Serialize, ToSchema)]

@@ -275,6 +275,8 @@ pub(crate) async fn readyz(health: web::Data<Health>) -> HttpResponse {
     let status = match health.unready() {
         Some(Unready::Starting) => ReadyStatus::Starting,
         Some(Unready::Stopping) => ReadyStatus::Stopping,
+        // Only the store counts: the other services are the same for all instances, and 503 would take all of these out
+        // of the load balancer. Decision 0051.
         None if dependencies.get("store") == Some(&ServiceState::Down) => ReadyStatus::Down,
         None if dependencies.values().any(|state| *state != ServiceState::Ready) => {
             ReadyStatus::Degraded

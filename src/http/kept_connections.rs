@@ -24,12 +24,12 @@ use crate::http::held_body::hold;
 struct KeptConnection(Arc<Watched>);
 
 struct Watched {
-    state: Mutex<State>,
+    state: Mutex<WatchedState>,
     /// Ends the watch with the connection.
     _ended: DropGuard,
 }
 
-struct State {
+struct WatchedState {
     /// Second handle of the connection. `None` once it is not watched any more.
     socket: Option<Socket>,
     /// Number of requests in progress.
@@ -39,7 +39,7 @@ struct State {
 }
 
 impl Watched {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, WatchedState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -75,7 +75,7 @@ pub fn watch(stream: &TcpStream, extensions: &mut Extensions, limit: Duration) {
         }
     };
     let ended = CancellationToken::new();
-    let state = Mutex::new(State { socket, requests: 0, idle_since: Instant::now() });
+    let state = Mutex::new(WatchedState { socket, requests: 0, idle_since: Instant::now() });
     let watched = Arc::new(Watched { state, _ended: ended.clone().drop_guard() });
     let weak = Arc::downgrade(&watched);
     extensions.insert(KeptConnection(watched));

@@ -28,8 +28,8 @@ use actix_web::web::{self, ServiceConfig};
 use hearken_ports::store::DeviceStore;
 use hearken_providers::CallLog;
 
-use self::administration::{accounts, admin, backup, password, persons, service_calls, services};
-use self::clients::{console, gateway, mcp_endpoint, museum};
+use self::administration::{accounts, admin, backup, password, people, service_calls, services};
+use self::clients::{console, mcp_endpoint, museum, text_gateway};
 use self::conversations::{chat, chat_worlds, history, turns, usage, waiting};
 use self::devices::{
     device, device_orders, device_records, device_status, device_tools, firmware, ota, vision,
@@ -42,12 +42,12 @@ use crate::usage::DailyUsage;
 
 pub use administration::admin::{Admin, Figures};
 pub use administration::backup::Backups;
-pub use administration::persons::Persons;
-pub use auth::{ADMIN_TOKEN_FILE, Auth, Face, SECRET_FILE, admin_token, secret, tokens};
+pub use administration::people::PeopleApi;
+pub use auth::{ADMIN_TOKEN_FILE, AccessRule, Auth, SECRET_FILE, admin_token, secret, tokens};
 pub use clients::console::PATH as CONSOLE_PATH;
-pub use clients::gateway::{PAGE_PATH, TextClients};
 pub use clients::litemcp::{LiteMcp, litemcp_routes};
 pub use clients::museum::MuseumClients;
+pub use clients::text_gateway::{PAGE_PATH, TextClients};
 pub use conversations::chat::Chats;
 pub use conversations::turns::Turns;
 pub use devices::device::DeviceEndpoint;
@@ -75,11 +75,11 @@ impl AccessControl {
 }
 
 /// Adds the routes of text clients.
-pub fn gateway_routes(services: &mut ServiceConfig, clients: TextClients) {
+pub fn text_gateway_routes(services: &mut ServiceConfig, clients: TextClients) {
     services
         .app_data(web::Data::new(clients))
-        .route("/", web::get().to(gateway::connect))
-        .route(gateway::PAGE_PATH, web::get().to(gateway::page));
+        .route("/", web::get().to(text_gateway::connect))
+        .route(text_gateway::PAGE_PATH, web::get().to(text_gateway::page));
 }
 
 /// Adds the routes of chat sessions.
@@ -145,15 +145,15 @@ pub fn admin_routes(services: &mut ServiceConfig, admin: Arc<Admin>, backups: Ar
 }
 
 /// Adds the routes about people whose voices are known.
-pub fn person_routes(services: &mut ServiceConfig, persons: Arc<Persons>) {
+pub fn person_routes(services: &mut ServiceConfig, api: Arc<PeopleApi>) {
     services
-        .app_data(web::Data::from(persons))
-        .route("/api/persons", web::get().to(persons::list))
-        .route("/api/persons", web::post().to(persons::enrol))
-        .route(persons::ONE, web::get().to(persons::get))
-        .route(persons::ONE, web::patch().to(persons::change))
-        .route(persons::ONE, web::delete().to(persons::delete))
-        .route(persons::MEMORIES, web::delete().to(persons::forget));
+        .app_data(web::Data::from(api))
+        .route("/api/persons", web::get().to(people::list))
+        .route("/api/persons", web::post().to(people::enrol))
+        .route(people::ONE, web::get().to(people::get))
+        .route(people::ONE, web::patch().to(people::change))
+        .route(people::ONE, web::delete().to(people::delete))
+        .route(people::MEMORIES, web::delete().to(people::forget));
 }
 
 /// Adds the files of the web console.

@@ -9,7 +9,7 @@ use utoipa::{Modify, OpenApi};
 use utoipa_swagger_ui::SwaggerUi;
 
 use crate::http::administration::{
-    accounts, admin, backup, password, persons, service_calls, services,
+    accounts, admin, backup, password, people, service_calls, services,
 };
 use crate::http::clients::{mcp_endpoint, museum};
 use crate::http::conversations::{chat, chat_worlds, history, turns, usage, waiting};
@@ -41,8 +41,8 @@ pub const PATH: &str = "/api/openapi.json";
         device_records::list, device_records::get, device_records::bind, device_records::change, device_records::forget,
         device_records::provision, device_records::unprovision, device_orders::order,
         device_status::status, device_tools::get, device_tools::put, device_tools::get_session, device_tools::put_session,
-        persons::list, persons::enrol, persons::get, persons::change, persons::delete,
-        persons::forget,
+        people::list, people::enrol, people::get, people::change, people::delete,
+        people::forget,
         roles::list, roles::get, roles::add, roles::change, roles::delete, roles::versions,
         roles::restore, roles::try_out,
         tools_api::list, tools_api::call, tools_api::accept,

@@ -34,7 +34,7 @@ pub enum Peer {
 
 impl Peer {
     /// Returns the place from which a request comes. A forwarded request is never near: a proxy on
-    /// this machine forwards requests of the whole world.
+    /// this machine forwards requests of the whole world. Decision 0044.
     pub(crate) fn of(request: &HttpRequest) -> Self {
         if FORWARDING.iter().any(|name| request.headers().contains_key(*name)) {
             return Self::Elsewhere;

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 
-use crate::http::fault::{Answer, refusal};
+use crate::http::fault::{RouteResult, refusal};
 
 /// Capacity of the inbound queue; a peer that floods it is disconnected.
 const INCOMING: usize = 64;
@@ -87,7 +87,7 @@ impl WebSocketBridge {
         request: &HttpRequest,
         payload: web::Payload,
         no_handshake: &str,
-    ) -> Answer {
+    ) -> RouteResult {
         let max_bytes = self.max_message_bytes;
         let budget = self.budget.clone();
         hearken_socket::upgrade_with_budget(self, request, payload, max_bytes, budget)

@@ -11,23 +11,23 @@ use hearken_audio::sound;
 #[divan::bench(sample_count = 20, sample_size = 1)]
 fn of_1_s_asked_and_900_ms_answered(bencher: Bencher) {
     let system = actix::System::new();
-    let mut ring = system.block_on(async {
+    let mut pipeline = system.block_on(async {
         tokio::time::pause();
-        let mut ring = TestPipeline::connect(PipelineSettings::default());
-        ring.greet(1).await;
-        ring
+        let mut pipeline = TestPipeline::connect(PipelineSettings::default());
+        pipeline.greet(1).await;
+        pipeline
     });
     let question = [sound::voice(1_000), sound::silence(900)].concat();
     bencher.bench_local(|| {
         system.block_on(async {
-            ring.forget();
-            ring.text(r#"{"type":"listen","state":"start","mode":"auto"}"#);
-            ring.stream(question.clone()).await;
-            ring.until("tts/stop").await;
+            pipeline.forget();
+            pipeline.text(r#"{"type":"listen","state":"start","mode":"auto"}"#);
+            pipeline.stream(question.clone()).await;
+            pipeline.until("tts/stop").await;
         });
     });
     system.block_on(async {
-        ring.pass(Duration::from_secs(1)).await;
-        ring.hang_up().await;
+        pipeline.pass(Duration::from_secs(1)).await;
+        pipeline.hang_up().await;
     });
 }

@@ -1,6 +1,6 @@
-//! Recognition of one utterance while it is spoken. In a pause the recogniser finishes: what it gives is a hypothesis,
+//! Recognition of one utterance while it is spoken. In a pause the recogniser finishes: what it gives is a speculative transcript,
 //! which is the transcript if the person has finished, and void if they go on. Where it tells words while it listens, these
-//! are a hypothesis before it has finished. Not for what becomes of the words.
+//! are a speculative transcript before it has finished. Not for what becomes of the words.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::utterance_channel::{AudioReceiver, Pause, Piece, Unfinished};
 /// Settings of the recognition of utterances.
 #[derive(Clone)]
 pub struct RecognitionRules {
-    /// When answers are attempted.
+    /// When answers are begun early.
     pub speculation: SpeculationSettings,
     /// Words after which more is sure to be said.
     pub unfinished: Arc<UnfinishedWords>,
@@ -31,7 +31,7 @@ pub struct RecognitionRules {
     pub speakers: Option<Arc<SpeakerTracker>>,
 }
 
-/// Most pauses of an utterance in which the recogniser finishes, for each answer that may be attempted: in a short one,
+/// Most pauses of an utterance in which the recogniser finishes, for each answer that may be speculated: in a short one,
 /// the person goes on before it has.
 const PAUSES_PER_TRY: u32 = 3;
 
@@ -46,13 +46,13 @@ pub(super) trait Listener: Send {
     /// Reports whether the turn may be answered; it is refused if not.
     fn may_enter(&self) -> bool;
 
-    /// Reports whether an answer may be attempted before it is certain that the person has finished. That costs a
+    /// Reports whether an answer may begin early before it is certain that the person has finished. That costs a
     /// place among the turns that run, until the listener is told that they go on.
     fn may_speculate(&self) -> bool;
 
     /// Receives what the person has said if they have finished, or `None` when they go on after a pause in which they
     /// might have.
-    fn hypothesis(&self, transcript: Option<Transcript>);
+    fn speculative_transcript(&self, transcript: Option<Transcript>);
 
     /// Is told that the person has finished.
     fn finishes(&self);
@@ -86,7 +86,7 @@ pub(super) struct Recognition<L> {
     stage: Stage,
     /// Audio that no stream has received, or that may be needed by another one.
     kept: Vec<i16>,
-    /// Hypotheses that may still be told.
+    /// Speculative transcripts that may still be sent.
     tries: u32,
     /// Pauses in which the recogniser may still finish.
     pauses: u32,
@@ -151,6 +151,7 @@ impl<L: Listener> Recognition<L> {
         self.go_on().await;
         let finishing = match self.stage {
             Stage::Short => return Ok(Transcript::default()),
+            // Admission comes before the transcript: who cannot be served hears so at once. Decision 0018.
             _ if !self.listener.may_enter() => return Err(RecognitionFailure::Busy),
             Stage::Listening(stream) => finish(stream, self.voice.as_ref()),
             Stage::Finishing(_, finishing) => finishing,
@@ -200,14 +201,14 @@ impl<L: Listener> Recognition<L> {
         }
     }
 
-    /// Has the recogniser finish in a pause, if an answer may be attempted then.
+    /// Has the recogniser finish in a pause, if an answer may begin early then.
     fn pause(&mut self, pause: Pause) {
         let may = |this: &Self| this.may_try_again() && this.listener.may_speculate();
         self.stage = match std::mem::replace(&mut self.stage, Stage::Short) {
             Stage::Listening(stream) if pause.lasts() && may(self) => {
                 self.pauses -= 1;
                 if !self.words.partial.is_empty() {
-                    self.hypothesis(self.words.partial.clone());
+                    self.speculative_transcript(self.words.partial.clone());
                 }
                 Stage::Finishing(pause, finish(stream, self.voice.as_ref()))
             }
@@ -225,25 +226,25 @@ impl<L: Listener> Recognition<L> {
             self.tell(text);
             let known = std::mem::take(&mut self.words.partial);
             if known.is_empty() || !are_same_words(&known, text) {
-                self.hypothesis(text.clone());
+                self.speculative_transcript(text.clone());
             }
         }
         self.stage = Stage::Finished(pause, outcome);
     }
 
     /// Tells what the person has said if they have finished.
-    fn hypothesis(&mut self, text: String) {
+    fn speculative_transcript(&mut self, text: String) {
         self.tries = self.tries.saturating_sub(1);
-        self.listener.hypothesis(Some(Transcript { text }));
+        self.listener.speculative_transcript(Some(Transcript { text }));
     }
 
-    /// If the person has gone on after a pause, drops the hypothesis, and gives all audio until now to another stream.
+    /// If the person has gone on after a pause, drops the speculative transcript, and gives all audio until now to another stream.
     async fn go_on(&mut self) {
         let (Stage::Finishing(pause, _) | Stage::Finished(pause, _)) = &self.stage else { return };
         if pause.lasts() {
             return;
         }
-        self.listener.hypothesis(None);
+        self.listener.speculative_transcript(None);
         self.open().await;
     }
 
@@ -258,7 +259,7 @@ impl<L: Listener> Recognition<L> {
         self.stage = opened.await.map_or_else(Stage::Failed, Stage::Listening);
     }
 
-    /// Reports whether a hypothesis may be made in a pause from now on; the audio is kept until then.
+    /// Reports whether a speculative transcript may be made in a pause from now on; the audio is kept until then.
     fn may_try_again(&self) -> bool {
         self.tries.min(self.pauses) > 0 && self.length() <= self.settings.max_speech
     }
@@ -282,5 +283,6 @@ fn finish(
     };
     let tracker = Arc::clone(tracker);
     let speech = recent.to_vec();
+    // Both work at once: an answer waits for the voice only where that takes longer than the words. Decision 0067.
     async move { futures_util::join!(stream.finish(), tracker.identify(speech)) }.boxed()
 }

@@ -3,7 +3,7 @@
 
 use actix::{AsyncContext as _, Handler};
 use hearken_dialogue::metrics::actor_metrics;
-use hearken_dialogue::turn_trace::Moment;
+use hearken_dialogue::turn_trace::TraceEvent;
 use hearken_dialogue::{Turn, TurnInput};
 use hearken_ports::role::InterruptionManner;
 use hearken_proto::device::{Downlink, ListenMode};
@@ -32,9 +32,11 @@ impl DeviceActor {
         let Some(live) = self.live.as_mut().filter(is_spoken).filter(|_| may_pause) else {
             return Some(turn);
         };
+        // A reply is paused before it is ended: otherwise each cough and each "mm-hmm" ends it, and people have to ask
+        // again. Decision 0063.
         if !live.turn.playback_now().paused {
             tracing::debug!(turn = %live.turn.id, trace = live.turn.trace().log_id(), "paused the reply");
-            live.turn.trace().moment(Moment::Interrupted);
+            live.turn.trace().event(TraceEvent::Interrupted);
             live.turn.pause_playback();
         }
         // Who ends the reply needs its place: the last of the utterances is the one that is answered, with the words of
@@ -51,6 +53,7 @@ impl DeviceActor {
         ctx.run_later(self.rules.interruption.resume_after, move |act, _| {
             let _in = act.span.clone().entered();
             let Some(interruption) = act.interruption(turn) else { return };
+            // A late utterance stays in the list: its words still end the reply when they come.
             interruption.late = true;
             if act.resume() {
                 actor_metrics().turn_taking.interruptions.late.increment(1);
@@ -85,9 +88,10 @@ impl DeviceActor {
         if live.interruptions.iter().any(|interruption| !interruption.late) {
             return false;
         }
+        // The sentence is sent again from its beginning: the device may have dropped what it had of it. Decision 0063.
         let from = live.heard().whole;
         tracing::debug!(turn = %live.turn.id, trace = live.turn.trace().log_id(), from, "the reply goes on");
-        live.turn.trace().moment(Moment::Resumed);
+        live.turn.trace().event(TraceEvent::Resumed);
         live.turn.resume_playback(from);
         // If its place was taken meanwhile, it is one turn above the limit.
         live.turn.acquire_permit(&self.rules.admission);
@@ -100,6 +104,7 @@ impl DeviceActor {
         let Some(at) = live.interruptions.iter().position(|i| i.turn.id == turn) else {
             return false;
         };
+        // The cut returns the permit, which `resume` takes for the reply again.
         live.interruptions.remove(at).turn.cut();
         self.resume();
         true
@@ -130,8 +135,11 @@ impl DeviceActor {
                 return false;
             }
             (Meaning::Stop, TurnInput::Words(text)) => {
+                // Later utterances are taken out before the cut, which ends all that it finds: what was said after the
+                // stop word is still answered.
                 let later = self.take_interruptions(|i| i.turn.id > turn.id);
                 self.cut(ctx);
+                // The session begins no turn for stop words, so nobody else sends their transcript.
                 self.send(&Downlink::Stt { text: text.clone() }, ctx);
                 self.listen_to(later);
                 outcomes.stopped.increment(1);
@@ -139,8 +147,10 @@ impl DeviceActor {
             }
             _ => {}
         }
+        // The utterance becomes the live turn before the session begins it: a device is sent the transcript of its live
+        // turn.
         let interruptions = self.take_interruptions(|_| true);
-        self.barge_in(ctx);
+        self.interrupt_live_turn(ctx);
         self.listen_to(interruptions);
         outcomes.answered.increment(1);
         true
@@ -157,11 +167,13 @@ impl DeviceActor {
 impl LiveTurn {
     /// Reports whether a step of its playback is carried out. What was on its way when the person spoke is not.
     pub(super) fn takes(&mut self, step: &PlaybackStep) -> bool {
+        // The steps share one queue: whatever comes before `Resumed` left before pacing knew of the pause.
         if let PlaybackStep::Resumed { count, .. } = step {
             self.resumed = *count;
         }
         let control = self.turn.playback_now();
         let plays = !control.paused && self.resumed == control.resumed;
+        // Pacing sends `Stop` once, as its last step: without it the reply would never end.
         plays || *step == PlaybackStep::Stop
     }
 

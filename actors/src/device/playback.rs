@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use hearken_audio::playout::{PlayedBack as HeardPart, Playout};
 use hearken_dialogue::metrics::actor_metrics;
-use hearken_dialogue::turn_trace::{Moment, Stage};
+use hearken_dialogue::turn_trace::{Stage, TraceEvent};
 use hearken_dialogue::{Turn, TurnInput};
 use hearken_ports::RecordedFrame;
 use hearken_proto::device::{AudioPacket, Downlink, ListenMode};
@@ -66,9 +66,10 @@ impl DeviceActor {
     /// Ends the live turn at once: nothing more of it is sent. Returns true if the device was sent
     /// `tts stop`.
     pub(super) fn cut(&mut self, ctx: &mut Ctx) -> bool {
+        // Without a live turn, `play` drops all steps that are still on their way.
         let Some(live) = self.live.take() else { return false };
         live.turn.trace().end(Stage::Playback);
-        live.turn.trace().moment(Moment::Cut);
+        live.turn.trace().event(TraceEvent::Cut);
         live.interruptions.iter().for_each(|interruption| interruption.turn.cut());
         live.turn.cut();
         if live.speaking {
@@ -81,7 +82,7 @@ impl DeviceActor {
     /// Ends the live turn because the person speaks (barge-in). An answer that has begun to play is
     /// cut. Words whose answer has not begun to play will be answered together with the new ones. A
     /// message that has not begun to play waits again.
-    pub(super) fn barge_in(&mut self, ctx: &mut Ctx) {
+    pub(super) fn interrupt_live_turn(&mut self, ctx: &mut Ctx) {
         match self.live.take_if(|l| l.heard() == HeardPart::default()) {
             Some(mut live) => {
                 live.turn.mark_continued();
@@ -105,6 +106,7 @@ impl DeviceActor {
             self.order(UplinkItem::Speaking(false), ctx);
         }
         let heard = live.heard();
+        // Nobody has to speak while a reply plays: silence counts from here.
         self.state.last_voice = Instant::now();
         self.state.leaving = false;
         if let Some(links) = &self.links {
@@ -123,6 +125,8 @@ impl DeviceActor {
             PlaybackStep::Start => {
                 live.speaking = true;
                 self.send(&Downlink::TtsStart, ctx);
+                // From here on the microphone may hear us: realtime mode listens with a length of voice of its own, and
+                // the others drop what was heard.
                 let open = self.state.mode == Some(ListenMode::Realtime);
                 let item = if open { UplinkItem::Speaking(true) } else { UplinkItem::Forget };
                 self.order(item, ctx);
@@ -141,6 +145,7 @@ impl DeviceActor {
                         actor_metrics().first_audio.record(heard.elapsed());
                     }
                 }
+                // `sent` moves the clock behind this packet, so its own time is read before.
                 let plays_at = live.epoch + live.playout.end(now);
                 live.playout.sent(now);
                 live.turn.trace().said_packet(&opus, plays_at, live.playout.packet());
@@ -155,6 +160,7 @@ impl DeviceActor {
                 self.send(&Downlink::SentenceEnd { text }, ctx);
             }
             PlaybackStep::GivenUp => live.playout.given_up(),
+            // This clock measures what was heard, and goes back as the one of pacing does.
             PlaybackStep::Resumed { from, .. } => live.playout.rewind(from, now),
             PlaybackStep::Stop => self.played_out(ctx),
         }
@@ -181,8 +187,10 @@ impl DeviceActor {
             self.send(&Downlink::TtsStop, ctx);
         }
         live.turn.cut();
+        // `ended` resets this.
         let leaves = self.state.leaving;
         self.ended(&live, false, ctx);
+        // An utterance over the last sound is not understood yet: nothing else may begin before it.
         if !live.interruptions.is_empty() {
             return self.listen_to(live.interruptions);
         }

@@ -93,7 +93,7 @@ impl DeviceActor {
         tracing::info!(framing = ?self.connection.framing, uplink = ?hello.audio_params, "hello");
         self.send(&Downlink::Hello(ServerHello { audio_params, mcp: hello.features.mcp }), ctx);
         self.pass_to_host(DeviceToolMessage::Hello(hello.features));
-        // Only this framing tells what was played.
+        // Only this framing tells what was played. Decision 0064.
         let tells = self.connection.framing == Framing::V2;
         if hello.features.aec && tells && self.state.sent.is_none() {
             let sent = self.state.sent.insert(SentPackets::default()).clone();
@@ -159,6 +159,7 @@ impl DeviceActor {
     /// Sends a listening order, for which the queue keeps some slots.
     pub(super) fn order(&mut self, item: UplinkItem, ctx: &mut Ctx) {
         self.state.forgets += u64::from(item == UplinkItem::Forget);
+        // Orders travel among the packets: `listen stop` must not overtake the audio before it. Decision 0009.
         let sent = self.links.as_ref().is_some_and(|w| w.uplink.try_send(item).is_ok());
         if !sent {
             tracing::warn!(

@@ -31,11 +31,11 @@ const MAX_TOOLS: usize = 256;
 /// Things of one device; none until the device has listed them.
 pub struct ThingTools {
     device: Recipient<DeviceOrder>,
-    known: Mutex<Known>,
+    known: Mutex<KnownThings>,
 }
 
 #[derive(Default)]
-struct Known {
+struct KnownThings {
     things: BTreeMap<String, Thing>,
     states: BTreeMap<String, Map<String, Value>>,
     tools: Arc<[Tool]>,
@@ -47,13 +47,13 @@ impl ThingTools {
         Self { device, known: Mutex::default() }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, KnownThings> {
         self.known.lock().expect("nothing panics while it holds a device's things")
     }
 
     /// Forgets the device, because it says hello again or is gone.
     pub fn forget(&self) {
-        *self.known() = Known::default();
+        *self.known() = KnownThings::default();
     }
 
     /// Stores the things and the state that the device reports. A state may be partial.

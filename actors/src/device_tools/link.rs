@@ -106,7 +106,7 @@ pub(super) fn read(
                 tracing::warn!(%error, left_out, "cannot read an MCP message of the device");
             });
             let error = json!({"message": "the device's answer cannot be read"});
-            serde_json::from_value(repair::failed(id?, &error)).ok()
+            serde_json::from_value(repair::error_reply(id?, &error)).ok()
         }
     }
 }

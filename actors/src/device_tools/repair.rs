@@ -77,14 +77,14 @@ pub fn incoming(message: Value, base: i64) -> Option<Value> {
     let id = id.as_i64().or_else(|| id.as_str()?.parse().ok())?;
     let id = id.checked_sub(base).filter(|id| *id >= 0)?;
     if let Some(error) = message.remove("error").filter(|e| !e.is_null()) {
-        return Some(failed(id, &error));
+        return Some(error_reply(id, &error));
     }
     let result = result(message.remove("result").unwrap_or(Value::Null));
     Some(json!({"jsonrpc": "2.0", "id": id, "result": result}))
 }
 
 /// Returns an error response with a code. Firmware leaves the code out.
-pub fn failed(id: i64, error: &Value) -> Value {
+pub fn error_reply(id: i64, error: &Value) -> Value {
     let code = error["code"].as_i64().and_then(|code| i32::try_from(code).ok());
     let message = match &error["message"] {
         Value::String(message) => message.clone(),

@@ -163,7 +163,7 @@ impl TestPipeline {
         process: CancellationToken,
         notice: Option<String>,
     ) -> Self {
-        let device_id = DeviceId::new("ring");
+        let device_id = DeviceId::new("pipeline");
         let connection =
             DeviceConnection { notice, ..DeviceConnection::new(device_id, Framing::V1) };
         let socket = MemorySocket::open(server.pipeline.device(connection), true);

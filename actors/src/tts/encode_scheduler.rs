@@ -20,13 +20,13 @@ pub struct EncodeScheduler(Arc<Mutex<Inner>>);
 #[derive(Default)]
 struct Inner {
     taken: bool,
-    waiting: BinaryHeap<Waiting>,
+    waiting: BinaryHeap<QueuedTurn>,
     /// Number of requests so far: of packets needed at the same time, the first requested goes
     /// first.
     asked: u64,
 }
 
-struct Waiting {
+struct QueuedTurn {
     needed: Instant,
     asked: u64,
     go: oneshot::Sender<EncodePermit>,
@@ -62,7 +62,9 @@ impl EncodeScheduler {
                 let (go, coming) = oneshot::channel();
                 inner.asked += 1;
                 let asked = inner.asked;
-                inner.waiting.push(Waiting { needed, asked, go });
+                // Turns are not served in rotation: a first sound would stand behind whole sentences of others.
+                // Decision 0019.
+                inner.waiting.push(QueuedTurn { needed, asked, go });
                 Some(coming)
             } else {
                 inner.taken = true;
@@ -107,7 +109,7 @@ impl Drop for EncodePermit {
     }
 }
 
-impl Ord for Waiting {
+impl Ord for QueuedTurn {
     /// Orders by deadline and then by request, reversed: the heap returns the largest, which is
     /// needed first and was requested first.
     fn cmp(&self, other: &Self) -> Ordering {
@@ -115,19 +117,19 @@ impl Ord for Waiting {
     }
 }
 
-impl PartialOrd for Waiting {
+impl PartialOrd for QueuedTurn {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Waiting {
+impl PartialEq for QueuedTurn {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Waiting {}
+impl Eq for QueuedTurn {}
 
 #[cfg(test)]
 mod tests {

@@ -35,7 +35,7 @@ pub(super) struct Pacing {
     epoch: Instant,
     playout: Playout,
     packet: Duration,
-    cushion: Duration,
+    prebuffer: Duration,
     start_guard: Duration,
     stop_margin: Duration,
     /// Earliest time for audio, once `tts start` has been sent.
@@ -71,7 +71,7 @@ impl Pacing {
             epoch: Instant::now(),
             playout: Playout::new(settings.packet, settings.lead_packets),
             packet: settings.packet,
-            cushion: settings.cushion,
+            prebuffer: settings.prebuffer,
             stop_margin: settings.stop_margin,
             audio_from: None,
             underruns: 0,
@@ -98,6 +98,7 @@ impl Pacing {
         loop {
             let control = *self.control.borrow_and_update();
             if control.paused {
+                // The socket decides by what is left: near the end of a reply, a backchannel is an answer.
                 let left = self.left_unsent();
                 self.tell_with(self.sentences, left);
                 if self.control.changed().await.is_err() {
@@ -137,6 +138,7 @@ impl Pacing {
         self.began = None;
         self.sentences = self.sentences.min(from);
         self.tell(self.sentences);
+        // `Resumed` goes through the queue of the steps: until it comes, the socket drops what left before.
         self.forward(PlaybackStep::Resumed { count: control.resumed, from }).await
     }
 
@@ -144,6 +146,8 @@ impl Pacing {
     /// the person has finished.
     pub(super) async fn run(mut self) {
         self.turn.confirmed().await;
+        // The clock begins when the reply may go out: the time for which a speculation was held is no part of its
+        // playback.
         self.epoch = Instant::now();
         self.tell(0);
         loop {
@@ -157,6 +161,7 @@ impl Pacing {
                 continue;
             }
             self.tell(usize::MAX);
+            // The reply ends when all was played, and no sooner: a voice over its last sound still pauses it.
             let end = self.playout.end(self.now());
             tokio::select! {
                 biased;
@@ -188,6 +193,8 @@ impl Pacing {
     /// counting what the device still has to play, or the sentence is complete, or nothing more has come for the
     /// length of the prebuffer. Returns false if the connection is gone.
     async fn gather(&mut self) -> bool {
+        // `tts start` goes out neither sooner, since the microphone is open while we think, nor with the first sound:
+        // the guard would come on top of the synthesiser's time. Decision 0010.
         if !self.start().await {
             return false;
         }
@@ -202,11 +209,13 @@ impl Pacing {
             )
         };
         let mut done = self.waiting.iter().any(complete);
-        while !done && (gathered == 0 || self.left() + self.packet * gathered < self.cushion) {
+        // Speech waits for sound and not for a time: with so much in hand, a stall of the synthesiser is not heard.
+        // Decision 0012.
+        while !done && (gathered == 0 || self.left() + self.packet * gathered < self.prebuffer) {
             let next = if gathered == 0 {
                 self.steps.recv().await
             } else {
-                let next = tokio::time::timeout(self.cushion, self.steps.recv()).await;
+                let next = tokio::time::timeout(self.prebuffer, self.steps.recv()).await;
                 next.unwrap_or_default()
             };
             let Some(step) = next else { break };
@@ -249,6 +258,8 @@ impl Pacing {
                 self.began = None;
             }
             PlaybackStep::Packet(_) => {
+                // After a stall the prebuffer is filled again: packets that are sent one by one would each come too
+                // late.
                 if self.is_starved() {
                     self.waiting.push_front(step);
                     if !self.gather().await {
@@ -307,6 +318,7 @@ impl Pacing {
 
     /// Puts one step on the queue to the socket. Returns false if the connection is gone.
     async fn forward_due(&mut self, step: PlaybackStep, due: Instant) -> bool {
+        // A step is kept even where the socket drops it in a pause: it is sent again with its sentence.
         self.sent.keep(&step);
         let asked = Instant::now();
         let sent = self.lane.send(PlaybackItem { turn: self.turn.id, due, step }).await.is_ok();

@@ -24,6 +24,7 @@ const MOST_PHRASES: usize = 512;
 impl PhraseAudioCache {
     /// Creates an empty cache for those of the phrases that are a whole answer.
     pub fn new(phrases: &Phrases) -> Self {
+        // Packets are kept, not sound: refusing a turn then costs a tenth of answering it. Decision 0021.
         let Phrases { greeting, apology, farewell, busy, .. } = phrases;
         let whole = [greeting, apology, farewell, busy].into_iter().flat_map(Phrase::all);
         Self { fixed: Arc::new(whole.collect()), packets: Arc::default() }

@@ -121,7 +121,7 @@ fn the_actor_allocates_no_more_than_its_parts() {
             DeviceId::new("device"),
             LearnedPauses::default(),
         );
-        let rules = UtteranceRules { lane: 128, hearing, turn_detection, attempt_after: None };
+        let rules = UtteranceRules { lane: 128, hearing, turn_detection, speculate_after: None };
         VadActor::new(packets, outputs, turns, rules).start();
         lane.send(UplinkItem::ListenStart(ListenMode::Auto)).await.unwrap();
         (lane, reader)

@@ -19,98 +19,98 @@ const STORY: &str = "Tell a story.";
 
 /// A person has asked for a story, and the model thinks about it for long.
 async fn thinking() -> TestPipeline {
-    let mut ring = listening("auto").await;
-    ring.script.hears(AsrAct::Text(STORY, ms(10)));
-    ring.script.thinks(LlmAct::Write(vec!["Too late."], ms(30_000)));
-    speak(&ring).await;
-    ring.until("stt").await;
-    ring.pass(ms(500)).await;
-    ring
+    let mut pipeline = listening("auto").await;
+    pipeline.script.hears(AsrAct::Text(STORY, ms(10)));
+    pipeline.script.thinks(LlmAct::Write(vec!["Too late."], ms(30_000)));
+    speak(&pipeline).await;
+    pipeline.until("stt").await;
+    pipeline.pass(ms(500)).await;
+    pipeline
 }
 
-fn prompts(ring: &TestPipeline) -> usize {
-    ring.script.prompts.lock().unwrap().len()
+fn prompts(pipeline: &TestPipeline) -> usize {
+    pipeline.script.prompts.lock().unwrap().len()
 }
 
 /// The next question is asked alone.
-async fn nothing_is_left(ring: &mut TestPipeline, event: &str) {
-    ring.forget();
-    start(ring, "auto");
-    ring.script.hears(AsrAct::Text("What day is it?", ms(10)));
-    speak(ring).await;
-    ring.until("tts/stop").await;
-    assert_eq!(ring.script.last_prompt()[1..], ["User: What day is it?"], "after {event}");
-    assert_eq!(shown(ring), ["Good day."], "after {event}");
+async fn nothing_is_left(pipeline: &mut TestPipeline, event: &str) {
+    pipeline.forget();
+    start(pipeline, "auto");
+    pipeline.script.hears(AsrAct::Text("What day is it?", ms(10)));
+    speak(pipeline).await;
+    pipeline.until("tts/stop").await;
+    assert_eq!(pipeline.script.last_prompt()[1..], ["User: What day is it?"], "after {event}");
+    assert_eq!(shown(pipeline), ["Good day."], "after {event}");
 }
 
 /// A noise that no word is recognised in is not answered.
-async fn noise_is_not_answered(ring: &mut TestPipeline, event: &str) {
-    ring.forget();
-    start(ring, "auto");
-    ring.script.hears(AsrAct::Text("", ms(10)));
-    let asked = prompts(ring);
-    speak(ring).await;
-    ring.pass(ms(5_000)).await;
-    assert_eq!((ring.names(), prompts(ring)), (vec![], asked), "after {event}");
+async fn noise_is_not_answered(pipeline: &mut TestPipeline, event: &str) {
+    pipeline.forget();
+    start(pipeline, "auto");
+    pipeline.script.hears(AsrAct::Text("", ms(10)));
+    let asked = prompts(pipeline);
+    speak(pipeline).await;
+    pipeline.pass(ms(5_000)).await;
+    assert_eq!((pipeline.names(), prompts(pipeline)), (vec![], asked), "after {event}");
 }
 
-async fn cut(ring: &mut TestPipeline, event: &str) {
+async fn cut(pipeline: &mut TestPipeline, event: &str) {
     match event {
-        "an abort" => abort(ring),
+        "an abort" => abort(pipeline),
         "a wake word" => {
-            ring.text(r#"{"type":"listen","state":"detect","text":"hi esp"}"#);
-            ring.until("tts/stop").await;
+            pipeline.text(r#"{"type":"listen","state":"detect","text":"hi esp"}"#);
+            pipeline.until("tts/stop").await;
         }
         "a short press" => {
-            start(ring, "manual");
-            ring.stream(sound::voice(120)).await;
-            ring.text(r#"{"type":"listen","state":"stop"}"#);
+            start(pipeline, "manual");
+            pipeline.stream(sound::voice(120)).await;
+            pipeline.text(r#"{"type":"listen","state":"stop"}"#);
         }
         other => panic!("{other}?"),
     }
-    ring.pass(ms(1_000)).await;
+    pipeline.pass(ms(1_000)).await;
 }
 
 #[actix::test]
 async fn a_request_that_was_cut_while_it_was_thought_about_does_not_come_back() {
     for event in ["an abort", "a wake word", "a short press"] {
-        let mut ring = thinking().await;
-        cut(&mut ring, event).await;
-        noise_is_not_answered(&mut ring, event).await;
-        nothing_is_left(&mut ring, event).await;
-        ring.hang_up().await;
+        let mut pipeline = thinking().await;
+        cut(&mut pipeline, event).await;
+        noise_is_not_answered(&mut pipeline, event).await;
+        nothing_is_left(&mut pipeline, event).await;
+        pipeline.hang_up().await;
     }
 }
 
 #[actix::test]
 async fn a_request_that_was_cut_when_its_answer_began_does_not_come_back() {
-    let mut ring = listening("auto").await;
-    ring.script.hears(AsrAct::Text(STORY, ms(10)));
-    speak(&ring).await;
-    ring.until("tts/start").await;
-    abort(&ring);
-    ring.until("tts/stop").await;
-    noise_is_not_answered(&mut ring, "an abort").await;
-    nothing_is_left(&mut ring, "an abort").await;
-    ring.hang_up().await;
+    let mut pipeline = listening("auto").await;
+    pipeline.script.hears(AsrAct::Text(STORY, ms(10)));
+    speak(&pipeline).await;
+    pipeline.until("tts/start").await;
+    abort(&pipeline);
+    pipeline.until("tts/stop").await;
+    noise_is_not_answered(&mut pipeline, "an abort").await;
+    nothing_is_left(&mut pipeline, "an abort").await;
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
 async fn an_abort_in_the_second_half_of_a_request_drops_the_first_too() {
     for slow in [10, 6_000] {
-        let mut ring = listening("auto").await;
-        ring.script.hears(AsrAct::Text("Call my", ms(slow)));
-        ring.script.thinks(LlmAct::Write(vec!["Too late."], ms(30_000)));
-        speak(&ring).await;
-        ring.pass(ms(300)).await;
-        ring.stream(sound::voice(900)).await;
-        abort(&ring);
-        ring.pass(ms(10_000)).await;
-        ring.script.llm.lock().unwrap().clear();
-        ring.script.asr.lock().unwrap().clear();
-        noise_is_not_answered(&mut ring, "an abort").await;
-        nothing_is_left(&mut ring, "an abort").await;
-        ring.hang_up().await;
+        let mut pipeline = listening("auto").await;
+        pipeline.script.hears(AsrAct::Text("Call my", ms(slow)));
+        pipeline.script.thinks(LlmAct::Write(vec!["Too late."], ms(30_000)));
+        speak(&pipeline).await;
+        pipeline.pass(ms(300)).await;
+        pipeline.stream(sound::voice(900)).await;
+        abort(&pipeline);
+        pipeline.pass(ms(10_000)).await;
+        pipeline.script.llm.lock().unwrap().clear();
+        pipeline.script.asr.lock().unwrap().clear();
+        noise_is_not_answered(&mut pipeline, "an abort").await;
+        nothing_is_left(&mut pipeline, "an abort").await;
+        pipeline.hang_up().await;
     }
 }
 
@@ -118,22 +118,22 @@ async fn an_abort_in_the_second_half_of_a_request_drops_the_first_too() {
 async fn who_goes_on_speaking_just_as_the_answer_begins_is_answered_to_both() {
     let mut began_unheard = 0;
     for delay in (0..400).step_by(10) {
-        let mut ring = listening("realtime").await;
-        ring.script.hears(AsrAct::Text("Tell me", ms(10)));
-        ring.script.hears(AsrAct::Text("about cats.", ms(10)));
-        ring.script.thinks(LlmAct::Write(vec!["Tell you what?"], ms(885)));
-        speak(&ring).await;
-        ring.until("stt").await;
-        ring.forget();
-        ring.pass(ms(delay)).await;
-        speak(&ring).await;
-        ring.until("stt").await;
-        let names = ring.names();
-        ring.until("tts/stop").await;
-        let joined = ring.script.last_prompt()[1..] == ["User: Tell me about cats."];
+        let mut pipeline = listening("realtime").await;
+        pipeline.script.hears(AsrAct::Text("Tell me", ms(10)));
+        pipeline.script.hears(AsrAct::Text("about cats.", ms(10)));
+        pipeline.script.thinks(LlmAct::Write(vec!["Tell you what?"], ms(885)));
+        speak(&pipeline).await;
+        pipeline.until("stt").await;
+        pipeline.forget();
+        pipeline.pass(ms(delay)).await;
+        speak(&pipeline).await;
+        pipeline.until("stt").await;
+        let names = pipeline.names();
+        pipeline.until("tts/stop").await;
+        let joined = pipeline.script.last_prompt()[1..] == ["User: Tell me about cats."];
         assert_eq!(joined, !names.contains(&"audio".into()), "{delay}: {names:?}");
         began_unheard += usize::from(joined && names.contains(&"tts/start".into()));
-        ring.hang_up().await;
+        pipeline.hang_up().await;
     }
     assert!(began_unheard > 0, "no delay was the right one");
 }
@@ -149,60 +149,60 @@ async fn words_of_a_turn_that_failed_are_not_glued_to_the_next() {
         LlmAct::Break("Once upon a time", Kind::BadRequest),
         LlmAct::Write(vec![], ms(10)),
     ] {
-        let mut ring = listening("auto").await;
-        ring.script.hears(AsrAct::Text(STORY, ms(10)));
-        ring.script.thinks(act.clone());
-        speak(&ring).await;
-        ring.until("tts/stop").await;
-        nothing_is_left(&mut ring, &format!("{act:?}")).await;
-        ring.hang_up().await;
+        let mut pipeline = listening("auto").await;
+        pipeline.script.hears(AsrAct::Text(STORY, ms(10)));
+        pipeline.script.thinks(act.clone());
+        speak(&pipeline).await;
+        pipeline.until("tts/stop").await;
+        nothing_is_left(&mut pipeline, &format!("{act:?}")).await;
+        pipeline.hang_up().await;
     }
 }
 
 #[actix::test]
 async fn words_whose_answer_could_not_be_spoken_are_not_glued_to_the_next() {
-    let mut ring = listening("auto").await;
-    ring.script.hears(AsrAct::Text(STORY, ms(10)));
+    let mut pipeline = listening("auto").await;
+    pipeline.script.hears(AsrAct::Text(STORY, ms(10)));
     for _ in 0..3 {
-        ring.script.says(TtsAct::Fail(Kind::Unavailable, ms(10)));
+        pipeline.script.says(TtsAct::Fail(Kind::Unavailable, ms(10)));
     }
-    speak(&ring).await;
-    ring.until("tts/stop").await;
-    ring.script.tts.lock().unwrap().clear();
-    nothing_is_left(&mut ring, "a dead voice").await;
-    ring.hang_up().await;
+    speak(&pipeline).await;
+    pipeline.until("tts/stop").await;
+    pipeline.script.tts.lock().unwrap().clear();
+    nothing_is_left(&mut pipeline, "a dead voice").await;
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
 async fn words_before_a_second_half_that_is_not_recognised_are_not_glued_to_the_next() {
-    let mut ring = thinking().await;
-    ring.script.hears(AsrAct::Fail(Kind::Timeout, ms(10)));
-    speak(&ring).await;
-    ring.until("tts/stop").await;
-    nothing_is_left(&mut ring, "a recogniser that failed").await;
-    ring.hang_up().await;
+    let mut pipeline = thinking().await;
+    pipeline.script.hears(AsrAct::Fail(Kind::Timeout, ms(10)));
+    speak(&pipeline).await;
+    pipeline.until("tts/stop").await;
+    nothing_is_left(&mut pipeline, "a recogniser that failed").await;
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
 async fn a_dialogue_that_the_model_refuses_again_begins_anew() {
-    let mut ring = listening("auto").await;
+    let mut pipeline = listening("auto").await;
     for (act, answer) in [
         (None, "Good day."),
         (Some(Kind::BadRequest), "Sorry, something went wrong. Please try again."),
         (Some(Kind::BadRequest), "Sorry, something went wrong. Please try again."),
     ] {
-        ring.forget();
-        start(&ring, "auto");
+        pipeline.forget();
+        start(&pipeline, "auto");
         if let Some(kind) = act {
-            ring.script.thinks(LlmAct::Fail(kind, ms(10)));
+            pipeline.script.thinks(LlmAct::Fail(kind, ms(10)));
         }
-        speak(&ring).await;
-        ring.until("tts/stop").await;
-        assert_eq!(shown(&ring), [answer]);
+        speak(&pipeline).await;
+        pipeline.until("tts/stop").await;
+        assert_eq!(shown(&pipeline), [answer]);
     }
-    assert_eq!(ring.script.last_prompt().len(), 4, "one refusal forgets its own turn alone");
-    nothing_is_left(&mut ring, "two refusals").await;
-    ring.hang_up().await;
+    assert_eq!(pipeline.script.last_prompt().len(), 4, "one refusal forgets its own turn alone");
+    nothing_is_left(&mut pipeline, "two refusals").await;
+    pipeline.hang_up().await;
 }
 
 /// A loudspeaker: one tool, whose name no model's API takes.
@@ -231,16 +231,17 @@ impl ToolSource for Speaker {
 
 async fn with_speaker() -> TestPipeline {
     freeze();
-    let mut ring = TestPipeline::connect_with(PipelineSettings::default(), vec![Arc::new(Speaker)]);
-    ring.greet(1).await;
-    start(&ring, "auto");
-    ring.forget();
-    ring
+    let mut pipeline =
+        TestPipeline::connect_with(PipelineSettings::default(), vec![Arc::new(Speaker)]);
+    pipeline.greet(1).await;
+    start(&pipeline, "auto");
+    pipeline.forget();
+    pipeline
 }
 
 /// Panics where a base would refuse the prompt.
-fn is_legal(ring: &TestPipeline) {
-    let prompt = ring.script.prompts.lock().unwrap().last().unwrap().clone();
+fn is_legal(pipeline: &TestPipeline) {
+    let prompt = pipeline.script.prompts.lock().unwrap().last().unwrap().clone();
     let mut ids = std::collections::HashSet::new();
     for message in &prompt.messages {
         assert!(!message.content.contains('\0'), "{message:?}");
@@ -255,7 +256,7 @@ fn is_legal(ring: &TestPipeline) {
 
 #[actix::test]
 async fn a_call_by_the_tools_own_name_reaches_it_and_what_is_repeated_is_legal() {
-    let mut ring = with_speaker().await;
+    let mut pipeline = with_speaker().await;
     for (name, arguments, result) in [
         (
             "self.audio_speaker.set_volume",
@@ -271,71 +272,75 @@ async fn a_call_by_the_tools_own_name_reaches_it_and_what_is_repeated_is_legal()
             "error: the arguments are wrong: they are not a JSON object",
         ),
     ] {
-        start(&ring, "auto");
-        ring.script.thinks(LlmAct::Call("", vec![(name, arguments)]));
-        speak(&ring).await;
-        ring.until("tts/stop").await;
-        assert_eq!(ring.script.last_prompt().last().unwrap(), &format!("Tool: {result}"), "{name}");
-        is_legal(&ring);
-        speak(&ring).await;
-        ring.until("tts/stop").await;
-        is_legal(&ring);
+        start(&pipeline, "auto");
+        pipeline.script.thinks(LlmAct::Call("", vec![(name, arguments)]));
+        speak(&pipeline).await;
+        pipeline.until("tts/stop").await;
+        assert_eq!(
+            pipeline.script.last_prompt().last().unwrap(),
+            &format!("Tool: {result}"),
+            "{name}"
+        );
+        is_legal(&pipeline);
+        speak(&pipeline).await;
+        pipeline.until("tts/stop").await;
+        is_legal(&pipeline);
     }
-    ring.hang_up().await;
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
 async fn what_a_tool_said_is_forgotten_where_the_model_refuses_it() {
-    let mut ring = with_speaker().await;
-    ring.script.hears(AsrAct::Text(STORY, ms(10)));
+    let mut pipeline = with_speaker().await;
+    pipeline.script.hears(AsrAct::Text(STORY, ms(10)));
     let call = ("self_audio_speaker_set_volume", "{}");
-    ring.script.thinks(LlmAct::Call("Well.", vec![call]));
-    ring.script.thinks(LlmAct::Fail(Kind::BadRequest, ms(10)));
-    speak(&ring).await;
-    ring.until("tts/stop").await;
-    nothing_is_left(&mut ring, "a result that was refused").await;
-    ring.hang_up().await;
+    pipeline.script.thinks(LlmAct::Call("Well.", vec![call]));
+    pipeline.script.thinks(LlmAct::Fail(Kind::BadRequest, ms(10)));
+    speak(&pipeline).await;
+    pipeline.until("tts/stop").await;
+    nothing_is_left(&mut pipeline, "a result that was refused").await;
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
 async fn a_noise_that_is_recognised_as_punctuation_is_not_answered() {
     for noise in ["。", ".", "…", "？！", "—", "🎵", " 、 "] {
-        let mut ring = listening("auto").await;
-        ring.script.hears(AsrAct::Text(noise, ms(10)));
-        speak(&ring).await;
-        ring.pass(ms(5_000)).await;
-        assert_eq!((ring.names(), prompts(&ring)), (vec![], 0), "{noise}");
-        nothing_is_left(&mut ring, noise).await;
-        ring.hang_up().await;
+        let mut pipeline = listening("auto").await;
+        pipeline.script.hears(AsrAct::Text(noise, ms(10)));
+        speak(&pipeline).await;
+        pipeline.pass(ms(5_000)).await;
+        assert_eq!((pipeline.names(), prompts(&pipeline)), (vec![], 0), "{noise}");
+        nothing_is_left(&mut pipeline, noise).await;
+        pipeline.hang_up().await;
     }
-    let mut ring = listening("auto").await;
+    let mut pipeline = listening("auto").await;
     for words in ["8", "да", "ねえ"] {
-        start(&ring, "auto");
-        ring.script.hears(AsrAct::Text(words, ms(10)));
-        speak(&ring).await;
-        ring.until("tts/stop").await;
-        assert_eq!(ring.script.last_prompt().last().unwrap(), &format!("User: {words}"));
+        start(&pipeline, "auto");
+        pipeline.script.hears(AsrAct::Text(words, ms(10)));
+        speak(&pipeline).await;
+        pipeline.until("tts/stop").await;
+        assert_eq!(pipeline.script.last_prompt().last().unwrap(), &format!("User: {words}"));
     }
-    ring.hang_up().await;
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
 async fn a_greeting_is_in_the_language_of_the_person_and_not_of_the_wake_word() {
-    let mut ring = listening("auto").await;
+    let mut pipeline = listening("auto").await;
     for (words, greeting) in [("", "我在。"), ("What is it?", "I'm here."), ("几点了", "我在。")]
     {
         if !words.is_empty() {
-            start(&ring, "auto");
-            ring.script.hears(AsrAct::Text(words, ms(10)));
-            speak(&ring).await;
-            ring.until("tts/stop").await;
+            start(&pipeline, "auto");
+            pipeline.script.hears(AsrAct::Text(words, ms(10)));
+            speak(&pipeline).await;
+            pipeline.until("tts/stop").await;
         }
         for wake in ["hi esp", "你好，小智"] {
-            ring.forget();
-            ring.text(&json!({"type": "listen", "state": "detect", "text": wake}).to_string());
-            ring.until("tts/stop").await;
-            assert_eq!(shown(&ring), [greeting], "{wake} after {words:?}");
+            pipeline.forget();
+            pipeline.text(&json!({"type": "listen", "state": "detect", "text": wake}).to_string());
+            pipeline.until("tts/stop").await;
+            assert_eq!(shown(&pipeline), [greeting], "{wake} after {words:?}");
         }
     }
-    ring.hang_up().await;
+    pipeline.hang_up().await;
 }

@@ -1,4 +1,4 @@
-//! Acceptance checks of the device wire that no other test of a ring holds; that none is
+//! Acceptance checks of the device wire that no other test of a pipeline holds; that none is
 //! missing is checked in `tests/repository/acceptance.rs`. Not for what a virtual device makes of it.
 
 use bytes::Bytes;
@@ -13,49 +13,49 @@ use crate::{audio_times, freeze, listening, ms, next_turn_works, shown, speak, s
 #[actix::test]
 async fn check_07_the_hellos_framing_wins_and_malformed_headers_are_survived() {
     freeze();
-    let mut ring = TestPipeline::connect(PipelineSettings::default());
-    ring.greet(3).await;
+    let mut pipeline = TestPipeline::connect(PipelineSettings::default());
+    pipeline.greet(3).await;
     for bytes in [&[][..], &[0][..], &[0, 0, 0, 9, 1][..], &[1, 0, 0, 1, 1][..], &[7; 60][..]] {
-        ring.binary(Bytes::copy_from_slice(bytes));
+        pipeline.binary(Bytes::copy_from_slice(bytes));
     }
-    next_turn_works(&mut ring).await;
+    next_turn_works(&mut pipeline).await;
     // Another hello on the same socket changes the framing.
-    ring.greet(2).await;
-    next_turn_works(&mut ring).await;
+    pipeline.greet(2).await;
+    next_turn_works(&mut pipeline).await;
     let Some(Received::Audio(bytes)) =
-        ring.log.iter().map(|d| &d.what).find(|w| matches!(w, Received::Audio(_)))
+        pipeline.log.iter().map(|d| &d.what).find(|w| matches!(w, Received::Audio(_)))
     else {
         panic!("no audio");
     };
     assert_eq!(bytes[..4], [0, 2, 0, 0], "the header of version 2");
-    ring.hang_up().await;
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
 async fn check_08_every_rate_and_packet_length_is_understood_and_garbage_between_is_survived() {
     for rate_hz in [8_000, 16_000, 24_000, 48_000] {
         for packet_ms in [20, 40, 60] {
-            let mut ring = listening("auto").await;
+            let mut pipeline = listening("auto").await;
             let kind = (rate_hz, packet_ms);
             let speech = [sound::voice_in(1_080, kind), sound::silence_in(960, kind)].concat();
             for (n, opus) in speech.into_iter().enumerate() {
-                ring.packet(opus);
+                pipeline.packet(opus);
                 match n % 8 {
-                    3 => ring.packet(Bytes::from_static(&[0x0b])),
-                    5 => ring.packet(Bytes::new()),
-                    7 => ring.packet(Bytes::from(vec![0xff; 9_000])),
+                    3 => pipeline.packet(Bytes::from_static(&[0x0b])),
+                    5 => pipeline.packet(Bytes::new()),
+                    7 => pipeline.packet(Bytes::from(vec![0xff; 9_000])),
                     _ => {}
                 }
                 tokio::time::sleep(ms(packet_ms)).await;
             }
-            ring.until("tts/stop").await;
-            assert_eq!(shown(&ring), ["Good day."], "{rate_hz} Hz, {packet_ms} ms");
-            let heard = ring.script.utterances.lock().unwrap().clone();
+            pipeline.until("tts/stop").await;
+            assert_eq!(shown(&pipeline), ["Good day."], "{rate_hz} Hz, {packet_ms} ms");
+            let heard = pipeline.script.utterances.lock().unwrap().clone();
             assert!(
                 heard.len() == 1 && heard[0] >= 16_000,
                 "{rate_hz} Hz, {packet_ms} ms: {heard:?}"
             );
-            ring.hang_up().await;
+            pipeline.hang_up().await;
         }
     }
 }
@@ -63,35 +63,35 @@ async fn check_08_every_rate_and_packet_length_is_understood_and_garbage_between
 #[actix::test]
 async fn check_09_audio_before_listening_is_no_second_utterance_of_the_wake_word() {
     freeze();
-    let mut ring = TestPipeline::greeted(PipelineSettings::default(), 1).await;
-    ring.forget();
+    let mut pipeline = TestPipeline::greeted(PipelineSettings::default(), 1).await;
+    pipeline.forget();
     for packet in sound::voice(1_980) {
-        ring.packet(packet);
+        pipeline.packet(packet);
     }
-    ring.text(r#"{"session_id":"","type":"listen","state":"detect","text":"你好小智"}"#);
-    start(&ring, "auto");
-    ring.until("tts/stop").await;
-    assert_eq!(shown(&ring), ["我在。"]);
-    start(&ring, "auto");
-    speak(&ring).await;
-    ring.until("tts/stop").await;
-    assert_eq!(shown(&ring), ["我在。", "Good day."]);
-    assert_eq!(ring.script.utterances.lock().unwrap().len(), 1, "only the words after it");
-    ring.hang_up().await;
+    pipeline.text(r#"{"session_id":"","type":"listen","state":"detect","text":"你好小智"}"#);
+    start(&pipeline, "auto");
+    pipeline.until("tts/stop").await;
+    assert_eq!(shown(&pipeline), ["我在。"]);
+    start(&pipeline, "auto");
+    speak(&pipeline).await;
+    pipeline.until("tts/stop").await;
+    assert_eq!(shown(&pipeline), ["我在。", "Good day."]);
+    assert_eq!(pipeline.script.utterances.lock().unwrap().len(), 1, "only the words after it");
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
 async fn check_11_audio_comes_only_between_tts_start_and_tts_stop_and_not_at_once() {
-    let mut ring = listening("auto").await;
+    let mut pipeline = listening("auto").await;
     for _ in 0..3 {
-        ring.script.thinks(LlmAct::Write(vec!["One is here. ", "Two is there."], ms(30)));
-        start(&ring, "auto");
-        speak(&ring).await;
-        ring.until("tts/stop").await;
-        ring.pass(ms(1_500)).await;
+        pipeline.script.thinks(LlmAct::Write(vec!["One is here. ", "Two is there."], ms(30)));
+        start(&pipeline, "auto");
+        speak(&pipeline).await;
+        pipeline.until("tts/stop").await;
+        pipeline.pass(ms(1_500)).await;
     }
     let mut speaking_since = None;
-    for down in &ring.log {
+    for down in &pipeline.log {
         match down.what.name().as_str() {
             "tts/start" => speaking_since = Some(down.at),
             "tts/stop" => speaking_since = None,
@@ -102,24 +102,24 @@ async fn check_11_audio_comes_only_between_tts_start_and_tts_stop_and_not_at_onc
             _ => {}
         }
     }
-    assert_eq!(audio_times(&ring).len(), 3 * 2 * 15);
-    ring.hang_up().await;
+    assert_eq!(audio_times(&pipeline).len(), 3 * 2 * 15);
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
 async fn check_16_an_abort_for_whatever_reason_is_answered_and_nothing_follows() {
     for reason in ["", r#","reason":"stop_listening""#, r#","reason":7"#] {
-        let mut ring = listening("auto").await;
-        ring.script.says(TtsAct::Audio { length: ms(6_000), first: ms(50), each: ms(5) });
-        speak(&ring).await;
-        ring.until("audio").await;
-        ring.text(&format!(r#"{{"type":"abort"{reason}}}"#));
-        ring.until("tts/stop").await;
-        ring.forget();
-        ring.pass(ms(8_000)).await;
-        assert_eq!(ring.names(), [""; 0], "{reason}");
-        next_turn_works(&mut ring).await;
-        ring.hang_up().await;
+        let mut pipeline = listening("auto").await;
+        pipeline.script.says(TtsAct::Audio { length: ms(6_000), first: ms(50), each: ms(5) });
+        speak(&pipeline).await;
+        pipeline.until("audio").await;
+        pipeline.text(&format!(r#"{{"type":"abort"{reason}}}"#));
+        pipeline.until("tts/stop").await;
+        pipeline.forget();
+        pipeline.pass(ms(8_000)).await;
+        assert_eq!(pipeline.names(), [""; 0], "{reason}");
+        next_turn_works(&mut pipeline).await;
+        pipeline.hang_up().await;
     }
 }
 
@@ -127,44 +127,44 @@ async fn check_16_an_abort_for_whatever_reason_is_answered_and_nothing_follows()
 async fn check_17_after_a_wake_word_that_interrupts_the_old_turn_never_starts() {
     // The wake word comes at every stage of the turn that it interrupts.
     for stage in (0..3_000).step_by(150) {
-        let mut ring = listening("auto").await;
-        ring.script.says(TtsAct::Audio { length: ms(3_000), first: ms(400), each: ms(50) });
-        speak(&ring).await;
-        ring.pass(ms(stage)).await;
-        ring.forget();
-        ring.text(r#"{"type":"abort","reason":"wake_word_detected"}"#);
-        start(&ring, "auto");
-        speak(&ring).await;
-        ring.until("tts/start").await;
-        ring.until("tts/stop").await;
-        let starts = ring.names().iter().filter(|n| *n == "tts/start").count();
-        let stops = ring.names().iter().filter(|n| *n == "tts/stop").count();
-        assert_eq!((starts, stops), (1, 2), "{stage} ms: {:?}", ring.names());
-        assert_eq!(ring.names()[0], "tts/stop", "{stage} ms");
-        assert_eq!(audio_times(&ring).len(), 15, "{stage} ms: the new answer's alone");
-        ring.hang_up().await;
+        let mut pipeline = listening("auto").await;
+        pipeline.script.says(TtsAct::Audio { length: ms(3_000), first: ms(400), each: ms(50) });
+        speak(&pipeline).await;
+        pipeline.pass(ms(stage)).await;
+        pipeline.forget();
+        pipeline.text(r#"{"type":"abort","reason":"wake_word_detected"}"#);
+        start(&pipeline, "auto");
+        speak(&pipeline).await;
+        pipeline.until("tts/start").await;
+        pipeline.until("tts/stop").await;
+        let starts = pipeline.names().iter().filter(|n| *n == "tts/start").count();
+        let stops = pipeline.names().iter().filter(|n| *n == "tts/stop").count();
+        assert_eq!((starts, stops), (1, 2), "{stage} ms: {:?}", pipeline.names());
+        assert_eq!(pipeline.names()[0], "tts/stop", "{stage} ms");
+        assert_eq!(audio_times(&pipeline).len(), 15, "{stage} ms: the new answer's alone");
+        pipeline.hang_up().await;
     }
 }
 
 #[actix::test]
 async fn check_19_several_wakes_and_hellos_on_one_socket() {
-    let mut ring = listening("manual").await;
+    let mut pipeline = listening("manual").await;
     for wake in 1..=3 {
-        ring.forget();
-        ring.text(r#"{"type":"listen","state":"detect","text":"hi esp"}"#);
-        start(&ring, "auto");
-        ring.until("tts/stop").await;
+        pipeline.forget();
+        pipeline.text(r#"{"type":"listen","state":"detect","text":"hi esp"}"#);
+        start(&pipeline, "auto");
+        pipeline.until("tts/stop").await;
         let greeting = if wake == 1 { "我在。" } else { "I'm here." };
-        assert_eq!(shown(&ring), [greeting], "wake {wake}");
-        ring.greet(1).await;
-        next_turn_works(&mut ring).await;
+        assert_eq!(shown(&pipeline), [greeting], "wake {wake}");
+        pipeline.greet(1).await;
+        next_turn_works(&mut pipeline).await;
     }
-    ring.hang_up().await;
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
 async fn check_23_oddities_of_other_clients_are_survived() {
-    let mut ring = listening("auto").await;
+    let mut pipeline = listening("auto").await;
     for text in [
         r#"{"type":"iot","update":true,"descriptors":[{"name":"Speaker"}]}"#,
         r#"{"type":"iot","update":true,"states":[{"name":"Speaker","state":{"volume":9}}]}"#,
@@ -174,12 +174,12 @@ async fn check_23_oddities_of_other_clients_are_survived() {
         r#"{"type":"surprise"}"#,
         r#"{}"#,
     ] {
-        ring.text(text);
+        pipeline.text(text);
     }
-    ring.text(r#"{"type":"abort"}"#);
-    ring.until("tts/stop").await;
-    next_turn_works(&mut ring).await;
-    ring.text(r#"{"type":"goodbye"}"#);
-    ring.until("gone").await;
-    ring.hang_up().await;
+    pipeline.text(r#"{"type":"abort"}"#);
+    pipeline.until("tts/stop").await;
+    next_turn_works(&mut pipeline).await;
+    pipeline.text(r#"{"type":"goodbye"}"#);
+    pipeline.until("gone").await;
+    pipeline.hang_up().await;
 }

@@ -26,7 +26,7 @@ const DELETE: (&str, &str) = ("delete_file", r#"{"name":"a.txt"}"#);
 const MAY_I: &str = "May I use the camera?";
 
 struct Talk {
-    ring: TestPipeline,
+    pipeline: TestPipeline,
     called: Called,
 }
 
@@ -38,26 +38,26 @@ impl Talk {
     async fn with(settings: PipelineSettings) -> Self {
         freeze();
         let called = Called::default();
-        let mut ring = TestPipeline::connect_with(settings, sources(&called));
-        ring.greet(1).await;
-        Self { ring, called }
+        let mut pipeline = TestPipeline::connect_with(settings, sources(&called));
+        pipeline.greet(1).await;
+        Self { pipeline, called }
     }
 
     /// The person says this, and everything of the answer is played.
     async fn says(&mut self, words: &'static str) -> Vec<String> {
-        self.ring.forget();
-        start(&self.ring, "auto");
-        self.ring.script.hears(AsrAct::Text(words, ms(10)));
-        speak(&self.ring).await;
-        self.ring.until("tts/stop").await;
+        self.pipeline.forget();
+        start(&self.pipeline, "auto");
+        self.pipeline.script.hears(AsrAct::Text(words, ms(10)));
+        speak(&self.pipeline).await;
+        self.pipeline.until("tts/stop").await;
         self.is_legal();
-        shown(&self.ring)
+        shown(&self.pipeline)
     }
 
     /// The model makes these calls, one a round, before it answers the next words.
     fn calls(&self, calls: &[(&'static str, &'static str)]) {
         for call in calls {
-            self.ring.script.thinks(LlmAct::Call("", vec![*call]));
+            self.pipeline.script.thinks(LlmAct::Call("", vec![*call]));
         }
     }
 
@@ -79,7 +79,7 @@ impl Talk {
     }
 
     fn prompt(&self) -> Prompt {
-        self.ring.script.prompts.lock().unwrap().last().unwrap().clone()
+        self.pipeline.script.prompts.lock().unwrap().last().unwrap().clone()
     }
 
     /// The last result that the model was told.
@@ -107,11 +107,11 @@ impl Talk {
     async fn goes_on(mut self) {
         let before = self.photos();
         for _ in 0..10 {
-            next_turn_works(&mut self.ring).await;
+            next_turn_works(&mut self.pipeline).await;
             self.is_legal();
         }
         assert_eq!(self.photos(), before);
-        self.ring.hang_up().await;
+        self.pipeline.hang_up().await;
     }
 }
 
@@ -121,7 +121,7 @@ async fn a_result_that_asks_for_the_camera_gets_a_question_and_a_yes_takes_one_p
     assert_eq!(talk.says("Yes, please.").await, ["Good day."]);
     let photo = r#"self.camera.take_photo {"question":"who is there?"}"#;
     assert_eq!(talk.called(), ["read_news {}", photo]);
-    let told: Vec<String> = talk.ring.script.last_prompt().split_off(5);
+    let told: Vec<String> = talk.pipeline.script.last_prompt().split_off(5);
     assert_eq!(
         told,
         [
@@ -153,7 +153,7 @@ async fn anything_but_a_yes_drops_the_call_and_the_model_is_told() {
 async fn a_yes_after_a_minute_is_too_late() {
     for (seconds, photos) in [(50, 1), (60, 0)] {
         let mut talk = Talk::asked().await;
-        talk.ring.pass(Duration::from_secs(seconds)).await;
+        talk.pipeline.pass(Duration::from_secs(seconds)).await;
         talk.says("Yes.").await;
         assert_eq!(talk.photos(), photos, "{seconds} s");
         talk.goes_on().await;
@@ -167,16 +167,16 @@ async fn a_question_that_was_cut_or_not_heard_asks_for_nothing() {
         talk.calls(&[NEWS, PHOTO]);
         if event == "silence" {
             let kind = hearken_ports::ProviderErrorKind::Unavailable;
-            talk.ring.script.says(TtsAct::Fail(kind, ms(10)));
+            talk.pipeline.script.says(TtsAct::Fail(kind, ms(10)));
         }
-        start(&talk.ring, "auto");
-        talk.ring.script.hears(AsrAct::Text("What is the news?", ms(10)));
-        speak(&talk.ring).await;
+        start(&talk.pipeline, "auto");
+        talk.pipeline.script.hears(AsrAct::Text("What is the news?", ms(10)));
+        speak(&talk.pipeline).await;
         if event == "abort" {
-            talk.ring.until("tts/sentence_start").await;
-            abort(&talk.ring);
+            talk.pipeline.until("tts/sentence_start").await;
+            abort(&talk.pipeline);
         }
-        talk.ring.pass(ms(10_000)).await;
+        talk.pipeline.pass(ms(10_000)).await;
         talk.says("Yes.").await;
         assert_eq!(talk.photos(), 0, "{event}");
         talk.goes_on().await;
@@ -186,10 +186,10 @@ async fn a_question_that_was_cut_or_not_heard_asks_for_nothing() {
 #[actix::test]
 async fn what_is_said_to_the_person_meanwhile_asks_for_nothing() {
     let mut talk = Talk::asked().await;
-    talk.ring.forget();
+    talk.pipeline.forget();
     let order = DeviceOrder::Say("Dinner is ready. Say yes if you come.".into());
-    talk.ring.device_registry().order(&DeviceId::new("ring"), order).unwrap();
-    talk.ring.until("tts/stop").await;
+    talk.pipeline.device_registry().order(&DeviceId::new("pipeline"), order).unwrap();
+    talk.pipeline.until("tts/stop").await;
     talk.says("Yes.").await;
     assert_eq!(talk.photos(), 0);
     talk.goes_on().await;
@@ -223,12 +223,12 @@ async fn a_result_of_an_earlier_turn_leads_astray_as_well() {
 async fn of_several_calls_of_a_round_one_is_asked_about_and_the_others_are_made() {
     let mut talk = Talk::begin().await;
     talk.calls(&[NEWS]);
-    talk.ring.script.thinks(LlmAct::Call("", vec![PHOTO, ("tell_time", "{}"), DELETE]));
+    talk.pipeline.script.thinks(LlmAct::Call("", vec![PHOTO, ("tell_time", "{}"), DELETE]));
     assert_eq!(talk.says("What is the news?").await, [MAY_I]);
     assert_eq!(talk.called(), ["read_news {}", "tell_time {}"]);
     talk.says("Sure.").await;
     assert_eq!((talk.photos(), talk.called().len()), (1, 3));
-    let told = talk.ring.script.last_prompt().join("\n");
+    let told = talk.pipeline.script.last_prompt().join("\n");
     assert!(told.contains("asked about another call now"), "{told}");
     talk.goes_on().await;
 }
@@ -263,19 +263,21 @@ async fn arguments_that_do_not_fit_are_told_to_the_model_and_not_asked_about() {
     talk.calls(&[NEWS, ("self_camera_take_photo", r#"{"question": 1}"#)]);
     assert_eq!(talk.says("What is the news?").await, ["Good day."]);
     assert!(talk.result().starts_with("error: the arguments are wrong"), "{}", talk.result());
-    talk.ring.hang_up().await;
+    talk.pipeline.hang_up().await;
 }
 
 #[actix::test]
 async fn a_call_that_waits_is_told_and_can_be_dropped_by_somebody_else() {
     let mut talk = Talk::asked().await;
-    let calls = talk.ring.turn_journal().waiting().clone();
+    let calls = talk.pipeline.turn_journal().waiting().clone();
     let [(call, left)] = calls.all().try_into().unwrap();
-    assert_eq!((call.kind, call.client.as_str()), ("voice", "ring"));
+    assert_eq!((call.kind, call.client.as_str()), ("voice", "pipeline"));
     assert_eq!((call.tool.as_str(), call.source.as_str()), ("self.camera.take_photo", "board"));
     assert_eq!((call.question.as_str(), call.arguments.as_str()), (MAY_I, PHOTO.1));
     assert!((ms(40_000)..=ms(60_000)).contains(&left), "{left:?}");
-    assert!(!calls.drop_call("another") && calls.drop_call("ring") && !calls.drop_call("ring"));
+    assert!(
+        !calls.drop_call("another") && calls.drop_call("pipeline") && !calls.drop_call("pipeline")
+    );
     assert_eq!(calls.all(), []);
     talk.says("Yes.").await;
     assert_eq!((talk.photos(), talk.result().as_str()), (0, NOT_AGREED));
@@ -288,9 +290,9 @@ async fn a_call_that_waits_is_told_and_can_be_dropped_by_somebody_else() {
     assert_eq!((talk.photos(), calls.all()), (1, vec![]));
     talk.calls(&[NEWS, PHOTO]);
     talk.says("What is the news?").await;
-    talk.ring.pass(ms(61_000)).await;
+    talk.pipeline.pass(ms(61_000)).await;
     assert_eq!(calls.all(), []);
-    assert!(!calls.drop_call("ring"));
+    assert!(!calls.drop_call("pipeline"));
 }
 
 #[actix::test]
@@ -299,7 +301,7 @@ async fn a_turn_that_a_limit_refuses_is_no_answer_to_a_question() {
     let limits = UsageSettings { total_tokens: 1, ..UsageSettings::default() };
     let meter = UsageMeter::new(limits, || date(2026, 11, 1));
     meter.count("text", "", "", &Used { prompt_tokens: 1, ..Used::default() });
-    talk.ring.turn_journal().count_with(meter.clone());
+    talk.pipeline.turn_journal().count_with(meter.clone());
     assert_eq!(talk.says("No, never.").await.len(), 1);
     meter.settings().set(UsageSettings::default());
     talk.says("Yes.").await;

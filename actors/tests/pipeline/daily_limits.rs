@@ -23,71 +23,71 @@ use crate::{freeze, listening_with, ms, next_turn_works, prompts, shown, speak, 
 async fn limited(usage: UsageSettings) -> (TestPipeline, UsageMeter, Arc<AtomicI8>) {
     let mut settings = PipelineSettings::default();
     settings.dialogue.language = hearken_base::language::Language::English;
-    let ring = listening_with(settings, "auto").await;
+    let pipeline = listening_with(settings, "auto").await;
     let day = Arc::new(AtomicI8::new(1));
     let today = Arc::clone(&day);
     let meter = UsageMeter::new(usage, move || date(2026, 11, today.load(Ordering::Relaxed)));
-    ring.turn_journal().count_with(meter.clone());
-    ring.script.hears(AsrAct::Text("Is it noon?", ms(0)));
-    (ring, meter, day)
+    pipeline.turn_journal().count_with(meter.clone());
+    pipeline.script.hears(AsrAct::Text("Is it noon?", ms(0)));
+    (pipeline, meter, day)
 }
 
 /// Speaks, and returns what was said in return.
-async fn said(ring: &mut TestPipeline) -> Vec<String> {
-    ring.forget();
-    start(ring, "auto");
-    speak(ring).await;
-    ring.until("tts/stop").await;
-    ring.pass(ms(1)).await;
-    let last = ring.turn_journal().last(1).pop().unwrap();
+async fn said(pipeline: &mut TestPipeline) -> Vec<String> {
+    pipeline.forget();
+    start(pipeline, "auto");
+    speak(pipeline).await;
+    pipeline.until("tts/stop").await;
+    pipeline.pass(ms(1)).await;
+    let last = pipeline.turn_journal().last(1).pop().unwrap();
     vec![last.said.unwrap_or_default(), last.outcome.unwrap().name().to_owned()]
 }
 
 #[actix::test]
 async fn a_limit_refuses_politely_until_the_day_ends_and_nothing_is_left_of_that() {
     let usage = UsageSettings { device_tokens: 1, ..UsageSettings::default() };
-    let (mut ring, meter, day) = limited(usage).await;
-    ring.script.thinks(LlmAct::Write(vec!["Yes, it is."], ms(1)));
-    assert_eq!(said(&mut ring).await, ["Yes, it is.", "answered"]);
-    let asked = prompts(&ring).len();
+    let (mut pipeline, meter, day) = limited(usage).await;
+    pipeline.script.thinks(LlmAct::Write(vec!["Yes, it is."], ms(1)));
+    assert_eq!(said(&mut pipeline).await, ["Yes, it is.", "answered"]);
+    let asked = prompts(&pipeline).len();
     for _ in 0..3 {
-        let told = said(&mut ring).await;
+        let told = said(&mut pipeline).await;
         assert_eq!(told, ["That was all for today. Let's talk again tomorrow.", "refused"]);
     }
-    assert_eq!(prompts(&ring).len(), asked, "the model is not asked");
+    assert_eq!(prompts(&pipeline).len(), asked, "the model is not asked");
     assert_eq!(meter.used_today().refused, 3);
     day.store(2, Ordering::Relaxed);
     meter.settings().set(UsageSettings::default());
     for _ in 0..10 {
-        next_turn_works(&mut ring).await;
+        next_turn_works(&mut pipeline).await;
     }
-    let prompt = ring.script.last_prompt().join("\n");
+    let prompt = pipeline.script.last_prompt().join("\n");
     assert!(!prompt.contains("all for today"), "{prompt}");
-    ring.hang_up().await;
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
 async fn the_limit_of_a_role_holds_from_the_next_turn_on() {
-    let (mut ring, meter, _) = limited(UsageSettings::default()).await;
+    let (mut pipeline, meter, _) = limited(UsageSettings::default()).await;
     let settings = RoleSettings { daily_seconds: Some(0), ..RoleSettings::default() };
     let role = AssignedRole { role_id: "kids".into(), settings, ..AssignedRole::default() };
-    ring.script.style.lock().unwrap().role = Some(Arc::new(role));
-    assert_eq!(said(&mut ring).await[1], "refused");
-    ring.script.style.lock().unwrap().role = None;
-    ring.script.thinks(LlmAct::Write(vec!["Yes, it is."], ms(1)));
-    assert_eq!(said(&mut ring).await[1], "answered");
+    pipeline.script.style.lock().unwrap().role = Some(Arc::new(role));
+    assert_eq!(said(&mut pipeline).await[1], "refused");
+    pipeline.script.style.lock().unwrap().role = None;
+    pipeline.script.thinks(LlmAct::Write(vec!["Yes, it is."], ms(1)));
+    assert_eq!(said(&mut pipeline).await[1], "answered");
     let mut rows = meter.take_unsaved();
     rows.sort_by(|(one, _), (other, _)| one.cmp(other));
     let roles: Vec<_> = rows.iter().map(|(key, used)| (&*key.role_id, used.turns)).collect();
     assert_eq!(roles, [("", 1), ("kids", 1)]);
-    ring.hang_up().await;
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
 async fn a_turn_counts_what_it_heard_said_and_asked_the_model() {
-    let (mut ring, meter, _) = limited(UsageSettings::default()).await;
-    ring.script.thinks(LlmAct::Write(vec!["Yes, it is."], ms(1)));
-    assert_eq!(said(&mut ring).await[1], "answered");
+    let (mut pipeline, meter, _) = limited(UsageSettings::default()).await;
+    pipeline.script.thinks(LlmAct::Write(vec!["Yes, it is."], ms(1)));
+    assert_eq!(said(&mut pipeline).await[1], "answered");
     let used = meter.used_today();
     assert_eq!((used.turns, used.refused), (1, 0));
     assert!((1_000..2_500).contains(&used.heard_ms), "{used:?}");
@@ -95,29 +95,29 @@ async fn a_turn_counts_what_it_heard_said_and_asked_the_model() {
     assert_eq!(used.said_chars, 11);
     // The scripted provider tells no tokens: they are estimated.
     assert!(used.prompt_tokens > 10 && used.completion_tokens >= 3, "{used:?}");
-    ring.hang_up().await;
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
-async fn attempts_that_were_dropped_are_counted_and_silence_is_not() {
-    let (mut ring, meter, _) = limited(UsageSettings::default()).await;
-    ring.script.hears(AsrAct::Text("", ms(0)));
-    ring.stream(sound::silence(1_200)).await;
+async fn speculations_that_were_dropped_are_counted_and_silence_is_not() {
+    let (mut pipeline, meter, _) = limited(UsageSettings::default()).await;
+    pipeline.script.hears(AsrAct::Text("", ms(0)));
+    pipeline.stream(sound::silence(1_200)).await;
     assert_eq!(meter.used_today(), Used::default());
-    ring.script.hears(AsrAct::Text("Is it", ms(0)));
-    ring.script.thinks(LlmAct::Write(vec!["What is it that you mean?"], ms(1)));
-    ring.stream(sound::voice(1_000)).await;
-    ring.stream(sound::silence(540)).await;
-    ring.script.hears(AsrAct::Text("Is it noon?", ms(0)));
-    ring.script.thinks(LlmAct::Write(vec!["Yes."], ms(1)));
-    speak(&ring).await;
-    ring.until("tts/stop").await;
-    ring.pass(ms(1)).await;
-    let turn = ring.turn_journal().last(1).pop().unwrap();
+    pipeline.script.hears(AsrAct::Text("Is it", ms(0)));
+    pipeline.script.thinks(LlmAct::Write(vec!["What is it that you mean?"], ms(1)));
+    pipeline.stream(sound::voice(1_000)).await;
+    pipeline.stream(sound::silence(540)).await;
+    pipeline.script.hears(AsrAct::Text("Is it noon?", ms(0)));
+    pipeline.script.thinks(LlmAct::Write(vec!["Yes."], ms(1)));
+    speak(&pipeline).await;
+    pipeline.until("tts/stop").await;
+    pipeline.pass(ms(1)).await;
+    let turn = pipeline.turn_journal().last(1).pop().unwrap();
     assert_eq!(turn.outcome, Some(Outcome::Answered));
     let both = meter.used_today();
     assert!(both.completion_tokens > 6, "both answers count: {both:?}");
-    ring.hang_up().await;
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
@@ -125,17 +125,17 @@ async fn an_empty_phrase_is_silence() {
     freeze();
     let mut settings = PipelineSettings::default();
     (settings.phrases.limit.zh, settings.phrases.limit.en) = (String::new(), String::new());
-    let mut ring = listening_with(settings, "auto").await;
+    let mut pipeline = listening_with(settings, "auto").await;
     let limits = UsageSettings { total_tokens: 1, ..UsageSettings::default() };
     let meter = UsageMeter::new(limits, || date(2026, 11, 1));
     meter.count("text", "", "", &Used { prompt_tokens: 1, ..Used::default() });
-    ring.turn_journal().count_with(meter.clone());
-    ring.script.hears(AsrAct::Text("Is it noon?", ms(0)));
-    start(&ring, "auto");
-    speak(&ring).await;
-    ring.pass(ms(3_000)).await;
-    assert_eq!(shown(&ring), [""; 0]);
+    pipeline.turn_journal().count_with(meter.clone());
+    pipeline.script.hears(AsrAct::Text("Is it noon?", ms(0)));
+    start(&pipeline, "auto");
+    speak(&pipeline).await;
+    pipeline.pass(ms(3_000)).await;
+    assert_eq!(shown(&pipeline), [""; 0]);
     meter.settings().set(UsageSettings::default());
-    next_turn_works(&mut ring).await;
-    ring.hang_up().await;
+    next_turn_works(&mut pipeline).await;
+    pipeline.hang_up().await;
 }

@@ -23,7 +23,7 @@ const WAY: usize = 1_600;
 
 /// A device whose microphone hears its loudspeaker at half its level.
 struct Echoing {
-    ring: TestPipeline,
+    pipeline: TestPipeline,
     speaker: Decoder,
     microphone: Encoder,
     /// What it plays, from the first packet on; and when that packet came.
@@ -39,12 +39,12 @@ impl Echoing {
         freeze();
         let mut settings = PipelineSettings::default();
         settings.hearing.guard_echo = guarded;
-        let mut ring = TestPipeline::connect(settings);
-        ring.greet_with(2, features).await;
-        start(&ring, "realtime");
-        let now = ring.now();
+        let mut pipeline = TestPipeline::connect(settings);
+        pipeline.greet_with(2, features).await;
+        start(&pipeline, "realtime");
+        let now = pipeline.now();
         Self {
-            ring,
+            pipeline,
             speaker: Decoder::new(16_000).unwrap(),
             microphone: Encoder::new(16_000, 24_000, 0).unwrap(),
             played: Vec::new(),
@@ -67,8 +67,8 @@ impl Echoing {
     /// Lets 60 ms pass, in which a person may say this.
     async fn tick(&mut self, person: &[i16]) {
         self.now += ms(60);
-        let deadline = Instant::now() + (self.now - self.ring.now());
-        while let Some(down) = self.ring.next_by(deadline).await {
+        let deadline = Instant::now() + (self.now - self.pipeline.now());
+        while let Some(down) = self.pipeline.next_by(deadline).await {
             if let Received::Audio(frame) = &down.what {
                 self.take(down.at, frame);
             }
@@ -82,7 +82,7 @@ impl Echoing {
         let sound: Vec<i16> = (0..PACKET).map(heard).collect();
         let ended = self.stamps.pop_front_if(|(end, _)| *end <= self.now);
         let stamp = ended.map_or(0, |(_, stamp)| stamp);
-        self.ring.packet_played(self.microphone.encode(&sound).unwrap(), stamp);
+        self.pipeline.packet_played(self.microphone.encode(&sound).unwrap(), stamp);
     }
 
     /// Hears what a person says, and then nothing for so long.
@@ -103,11 +103,11 @@ fn samples(time: Duration) -> usize {
 /// Asks something, and is told four sentences of recorded speech.
 async fn told(features: &str, guarded: bool) -> Echoing {
     let mut device = Echoing::connect(features, guarded).await;
-    device.ring.script.hears(AsrAct::Text("Tell me.", ms(10)));
-    device.ring.script.thinks(LlmAct::Write(vec!["One. ", "Two. ", "Three. ", "Four."], ms(5)));
+    device.pipeline.script.hears(AsrAct::Text("Tell me.", ms(10)));
+    device.pipeline.script.thinks(LlmAct::Write(vec!["One. ", "Two. ", "Three. ", "Four."], ms(5)));
     for name in ["zh_trade_stalls", "zh_guangzhou_housing", "zh_trade_stalls", "zh_own_foot"] {
         let speech = sound::decoded(&sound::recorded(name));
-        device.ring.script.says(TtsAct::Recorded(speech, ms(50)));
+        device.pipeline.script.says(TtsAct::Recorded(speech, ms(50)));
     }
     let question = sound::decoded(&sound::voice(900));
     device.hear(&question, ms(900)).await;
@@ -115,33 +115,33 @@ async fn told(features: &str, guarded: bool) -> Echoing {
 }
 
 fn utterances(device: &Echoing) -> usize {
-    device.ring.script.utterances.lock().unwrap().len()
+    device.pipeline.script.utterances.lock().unwrap().len()
 }
 
 /// Lets the reply play to its end, which its echo must not interrupt.
 async fn plays_to_its_end(mut device: Echoing) {
     device.hear(&[], ms(30_000)).await;
-    assert_eq!(shown(&device.ring), ["One.", "Two.", "Three.", "Four."]);
+    assert_eq!(shown(&device.pipeline), ["One.", "Two.", "Three.", "Four."]);
     assert_eq!(utterances(&device), 1);
-    assert!(device.ring.names().contains(&"tts/stop".into()));
+    assert!(device.pipeline.names().contains(&"tts/stop".into()));
 }
 
 /// Interrupts the reply.
 async fn is_interrupted(mut device: Echoing) {
     device.hear(&[], ms(8_000)).await;
     assert_eq!(utterances(&device), 1);
-    device.ring.script.hears(AsrAct::Text("Stop.", ms(10)));
+    device.pipeline.script.hears(AsrAct::Text("Stop.", ms(10)));
     let person = sound::decoded(&sound::recorded("en_go_forward"));
     let quarter: Vec<i16> = person.iter().map(|sample| sample / 2).collect();
     device.hear(&quarter, ms(2_000)).await;
     assert_eq!(
-        device.ring.log.iter().rfind(|d| d.what.name() == "stt").unwrap().what.text(),
+        device.pipeline.log.iter().rfind(|d| d.what.name() == "stt").unwrap().what.text(),
         "Stop."
     );
-    assert!(device.ring.names().contains(&"tts/stop".into()));
-    let mut ring = device.ring;
-    next_turn_works(&mut ring).await;
-    ring.hang_up().await;
+    assert!(device.pipeline.names().contains(&"tts/stop".into()));
+    let mut pipeline = device.pipeline;
+    next_turn_works(&mut pipeline).await;
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
@@ -169,13 +169,13 @@ async fn words_after_a_reply_are_no_echo_of_it() {
     freeze();
     let mut heard = Vec::new();
     for features in [r#"{"aec":true}"#, "{}"] {
-        let mut ring = TestPipeline::connect(PipelineSettings::default());
-        ring.greet_with(2, features).await;
+        let mut pipeline = TestPipeline::connect(PipelineSettings::default());
+        pipeline.greet_with(2, features).await;
         for _ in 0..2 {
-            next_turn_works(&mut ring).await;
+            next_turn_works(&mut pipeline).await;
         }
-        heard.push(ring.script.utterances.lock().unwrap().clone());
-        ring.hang_up().await;
+        heard.push(pipeline.script.utterances.lock().unwrap().clone());
+        pipeline.hang_up().await;
     }
     assert_eq!(heard[0], heard[1]);
 }

@@ -13,14 +13,14 @@ use crate::{listening, listening_with, ms, next_turn_works, shown, speak};
 
 const SORRY: &str = "Sorry, something went wrong. Please try again.";
 
-async fn apologises(mut ring: TestPipeline, shows: &[&str], audible: bool) {
-    speak(&ring).await;
-    ring.until("tts/stop").await;
-    assert_eq!(shown(&ring), shows);
-    let spoken = ring.names().iter().any(|n| n == "audio");
-    assert_eq!(spoken, audible, "{:?}", ring.names());
-    next_turn_works(&mut ring).await;
-    ring.hang_up().await;
+async fn apologises(mut pipeline: TestPipeline, shows: &[&str], audible: bool) {
+    speak(&pipeline).await;
+    pipeline.until("tts/stop").await;
+    assert_eq!(shown(&pipeline), shows);
+    let spoken = pipeline.names().iter().any(|n| n == "audio");
+    assert_eq!(spoken, audible, "{:?}", pipeline.names());
+    next_turn_works(&mut pipeline).await;
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
@@ -32,10 +32,10 @@ async fn check_20_a_recogniser_that_fails_is_apologised_for() {
         AsrAct::Fail(Kind::Protocol, ms(10)),
         AsrAct::Fail(Kind::Unauthorized, ms(10)),
     ] {
-        let ring = listening("auto").await;
-        ring.script.hears(act);
+        let pipeline = listening("auto").await;
+        pipeline.script.hears(act);
         // No word was understood, so the language is the deployment's.
-        apologises(ring, &["抱歉，我这边出了点问题，请再说一遍。"], true).await;
+        apologises(pipeline, &["抱歉，我这边出了点问题，请再说一遍。"], true).await;
     }
 }
 
@@ -49,17 +49,17 @@ async fn check_20_a_model_that_fails_before_the_first_word_is_apologised_for() {
         LlmAct::Write(vec!["…", "**", "\n---\n"], ms(10)),
         LlmAct::Break("", Kind::Protocol),
     ] {
-        let ring = listening("auto").await;
-        ring.script.thinks(act);
-        apologises(ring, &[SORRY], true).await;
+        let pipeline = listening("auto").await;
+        pipeline.script.thinks(act);
+        apologises(pipeline, &[SORRY], true).await;
     }
 }
 
 #[actix::test]
 async fn a_model_that_breaks_off_is_apologised_for_after_what_it_said() {
-    let ring = listening("auto").await;
-    ring.script.thinks(LlmAct::Break("First this. Then th", Kind::Unavailable));
-    apologises(ring, &["First this.", "Then th", SORRY], true).await;
+    let pipeline = listening("auto").await;
+    pipeline.script.thinks(LlmAct::Break("First this. Then th", Kind::Unavailable));
+    apologises(pipeline, &["First this.", "Then th", SORRY], true).await;
 }
 
 #[actix::test]
@@ -70,18 +70,18 @@ async fn check_20_a_synthesiser_that_fails_once_is_apologised_for_aloud() {
         TtsAct::Fail(Kind::Protocol, ms(10)),
         TtsAct::Break(Kind::Unavailable),
     ] {
-        let ring = listening("auto").await;
-        ring.script.says(act);
-        apologises(ring, &["Good day.", SORRY], true).await;
+        let pipeline = listening("auto").await;
+        pipeline.script.says(act);
+        apologises(pipeline, &["Good day.", SORRY], true).await;
     }
 }
 
 #[actix::test]
 async fn check_20_a_synthesiser_that_is_down_is_apologised_for_on_the_display() {
-    let ring = listening("auto").await;
-    ring.script.says(TtsAct::Fail(Kind::Unavailable, ms(0)));
-    ring.script.says(TtsAct::Fail(Kind::Unavailable, ms(0)));
-    apologises(ring, &["Good day.", SORRY], false).await;
+    let pipeline = listening("auto").await;
+    pipeline.script.says(TtsAct::Fail(Kind::Unavailable, ms(0)));
+    pipeline.script.says(TtsAct::Fail(Kind::Unavailable, ms(0)));
+    apologises(pipeline, &["Good day.", SORRY], false).await;
 }
 
 /// The person hears the rest of the answer, and it alone is remembered.
@@ -92,83 +92,84 @@ async fn a_sentence_that_the_voice_refuses_is_left_out() {
         ([Some(TtsAct::Fail(Kind::Timeout, ms(9_000))), None, None], 3, "Two is there. Three."),
         ([None, None, Some(TtsAct::Break(Kind::Protocol))], 3, "One is here. Two is there. Thr"),
     ] {
-        let mut ring = listening("auto").await;
-        ring.script.thinks(LlmAct::Write(vec!["One is here. Two is there. Three."], ms(10)));
+        let mut pipeline = listening("auto").await;
+        pipeline.script.thinks(LlmAct::Write(vec!["One is here. Two is there. Three."], ms(10)));
         let sound = TtsAct::Audio { length: ms(900), first: ms(80), each: ms(5) };
         for act in acts {
-            ring.script.says(act.unwrap_or(sound.clone()));
+            pipeline.script.says(act.unwrap_or(sound.clone()));
         }
-        speak(&ring).await;
-        ring.until("tts/stop").await;
-        assert_eq!(shown(&ring).len(), shows, "{:?}", shown(&ring));
-        let ends = ring.names().iter().filter(|n| *n == "tts/sentence_end").count();
+        speak(&pipeline).await;
+        pipeline.until("tts/stop").await;
+        assert_eq!(shown(&pipeline).len(), shows, "{:?}", shown(&pipeline));
+        let ends = pipeline.names().iter().filter(|n| *n == "tts/sentence_end").count();
         assert_eq!(ends, shows, "each sentence that is shown has its end");
-        next_turn_works(&mut ring).await;
-        let told = ring.script.last_prompt();
+        next_turn_works(&mut pipeline).await;
+        let told = pipeline.script.last_prompt();
         let answer = told[2].strip_prefix("Assistant: ").unwrap();
         assert!(answer.starts_with(remembered.trim_end_matches(" Thr")), "{answer}");
         assert!(!answer.contains("Three.") || remembered.contains("Three."), "{answer}");
-        ring.hang_up().await;
+        pipeline.hang_up().await;
     }
 }
 
 #[actix::test]
 async fn a_voice_that_refuses_twice_in_a_row_is_asked_for_an_apology_and_no_more() {
-    let mut ring = listening("auto").await;
-    ring.script
+    let mut pipeline = listening("auto").await;
+    pipeline
+        .script
         .thinks(LlmAct::Write(vec!["One. ", "Two. ", "Three. ", "Four. ", "Five."], ms(300)));
     let sound = TtsAct::Audio { length: ms(900), first: ms(80), each: ms(5) };
-    ring.script.says(sound);
-    ring.script.says(TtsAct::Fail(Kind::Unavailable, ms(10)));
-    ring.script.says(TtsAct::Fail(Kind::Unavailable, ms(10)));
-    speak(&ring).await;
-    ring.until("tts/stop").await;
-    assert_eq!(shown(&ring), ["One.", "Two.", "Three.", SORRY]);
-    next_turn_works(&mut ring).await;
-    assert_eq!(ring.script.last_prompt()[2], "Assistant: One.");
-    ring.hang_up().await;
+    pipeline.script.says(sound);
+    pipeline.script.says(TtsAct::Fail(Kind::Unavailable, ms(10)));
+    pipeline.script.says(TtsAct::Fail(Kind::Unavailable, ms(10)));
+    speak(&pipeline).await;
+    pipeline.until("tts/stop").await;
+    assert_eq!(shown(&pipeline), ["One.", "Two.", "Three.", SORRY]);
+    next_turn_works(&mut pipeline).await;
+    assert_eq!(pipeline.script.last_prompt()[2], "Assistant: One.");
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
 async fn an_answer_of_nothing_but_emoji_is_a_face() {
     for (written, emotion) in [("😊", "happy"), (" 🎉🎉 ", "happy"), ("🦖", "neutral")] {
-        let mut ring = listening("auto").await;
-        ring.script.thinks(LlmAct::Write(vec![written], ms(10)));
-        speak(&ring).await;
-        ring.until("llm").await;
-        ring.pass(ms(5_000)).await;
-        assert_eq!(ring.names(), ["stt", "llm"], "{written}");
-        let Received::Text(face) = &ring.log[1].what else { panic!("no face") };
+        let mut pipeline = listening("auto").await;
+        pipeline.script.thinks(LlmAct::Write(vec![written], ms(10)));
+        speak(&pipeline).await;
+        pipeline.until("llm").await;
+        pipeline.pass(ms(5_000)).await;
+        assert_eq!(pipeline.names(), ["stt", "llm"], "{written}");
+        let Received::Text(face) = &pipeline.log[1].what else { panic!("no face") };
         assert_eq!(face["emotion"], emotion);
-        next_turn_works(&mut ring).await;
-        assert_eq!(ring.script.last_prompt()[1..], ["User: hello there"]);
-        ring.hang_up().await;
+        next_turn_works(&mut pipeline).await;
+        assert_eq!(pipeline.script.last_prompt()[1..], ["User: hello there"]);
+        pipeline.hang_up().await;
     }
 }
 
 #[actix::test]
 async fn a_voice_that_panics_ends_the_connection() {
-    let mut ring = listening("auto").await;
-    ring.script.says(TtsAct::Panic);
-    speak(&ring).await;
-    ring.pass(ms(3_000)).await;
+    let mut pipeline = listening("auto").await;
+    pipeline.script.says(TtsAct::Panic);
+    speak(&pipeline).await;
+    pipeline.pass(ms(3_000)).await;
     let ended = |name: &String| name.starts_with("closed") || name == "gone";
-    assert!(ring.names().iter().any(ended), "{:?}", ring.names());
-    ring.hang_up().await;
+    assert!(pipeline.names().iter().any(ended), "{:?}", pipeline.names());
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
 async fn slow_providers_are_waited_for() {
-    let ring = listening("auto").await;
-    ring.script.hears(AsrAct::Text("hello there", ms(20_000)));
-    ring.script.thinks(LlmAct::Write(vec!["Slow but ", "sure."], ms(10_000)));
-    ring.script.says(TtsAct::Audio { length: ms(600), first: ms(20_000), each: ms(300) });
-    apologises(ring, &["Slow but sure."], true).await;
+    let pipeline = listening("auto").await;
+    pipeline.script.hears(AsrAct::Text("hello there", ms(20_000)));
+    pipeline.script.thinks(LlmAct::Write(vec!["Slow but ", "sure."], ms(10_000)));
+    pipeline.script.says(TtsAct::Audio { length: ms(600), first: ms(20_000), each: ms(300) });
+    apologises(pipeline, &["Slow but sure."], true).await;
 }
 
 #[actix::test]
 async fn check_23_garbage_from_the_device_is_survived() {
-    let mut ring = listening("auto").await;
+    let mut pipeline = listening("auto").await;
     for text in [
         "",
         "{",
@@ -177,13 +178,13 @@ async fn check_23_garbage_from_the_device_is_survived() {
         r#"{"type":"listen","state":"later"}"#,
         r#"{"type":"mcp","payload":"x"}"#,
     ] {
-        ring.text(text);
+        pipeline.text(text);
     }
     for bytes in [&[][..], &[0xff; 3][..], &[1][..], &[0x55; 900][..]] {
-        ring.packet(bytes::Bytes::copy_from_slice(bytes));
+        pipeline.packet(bytes::Bytes::copy_from_slice(bytes));
     }
-    next_turn_works(&mut ring).await;
-    ring.hang_up().await;
+    next_turn_works(&mut pipeline).await;
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
@@ -191,24 +192,24 @@ async fn one_turn_too_many_is_told_that_we_are_busy_at_once() {
     let admission = AdmissionSettings { max_turns: 1, ..AdmissionSettings::default() };
     let settings = PipelineSettings { admission, ..PipelineSettings::default() };
     let busy = [settings.phrases.busy.zh.clone()];
-    let mut ring = listening_with(settings, "manual").await;
-    let somebody_else = ring.admission().try_acquire().expect("nobody is in");
-    ring.stream(sound::voice(600)).await;
+    let mut pipeline = listening_with(settings, "manual").await;
+    let somebody_else = pipeline.admission().try_acquire().expect("nobody is in");
+    pipeline.stream(sound::voice(600)).await;
     let ended = Instant::now();
-    ring.text(r#"{"type":"listen","state":"stop"}"#);
-    ring.until("tts/start").await;
+    pipeline.text(r#"{"type":"listen","state":"stop"}"#);
+    pipeline.until("tts/start").await;
     assert!(ended.elapsed() < ms(100), "{:?}", ended.elapsed());
-    ring.until("tts/stop").await;
-    assert_eq!(shown(&ring), busy);
-    ring.forget();
-    ring.text(r#"{"type":"listen","state":"detect","text":"几点了"}"#);
-    ring.until("tts/stop").await;
-    assert_eq!(shown(&ring), busy);
-    assert!(ring.script.prompts.lock().unwrap().is_empty(), "the model was asked");
+    pipeline.until("tts/stop").await;
+    assert_eq!(shown(&pipeline), busy);
+    pipeline.forget();
+    pipeline.text(r#"{"type":"listen","state":"detect","text":"几点了"}"#);
+    pipeline.until("tts/stop").await;
+    assert_eq!(shown(&pipeline), busy);
+    assert!(pipeline.script.prompts.lock().unwrap().is_empty(), "the model was asked");
     drop(somebody_else);
     for _ in 0..3 {
-        next_turn_works(&mut ring).await;
+        next_turn_works(&mut pipeline).await;
     }
-    assert!(ring.admission().try_acquire().is_some(), "a turn that is over holds no place");
-    ring.hang_up().await;
+    assert!(pipeline.admission().try_acquire().is_some(), "a turn that is over holds no place");
+    pipeline.hang_up().await;
 }

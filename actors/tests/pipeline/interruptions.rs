@@ -12,104 +12,105 @@ use crate::{
 };
 
 /// After an abort: one `tts stop` at once, then nothing.
-async fn is_silent_after_abort(ring: &mut TestPipeline) {
-    ring.forget();
-    let asked = ring.now();
-    abort(ring);
-    let stop = ring.until("tts/stop").await;
+async fn is_silent_after_abort(pipeline: &mut TestPipeline) {
+    pipeline.forget();
+    let asked = pipeline.now();
+    abort(pipeline);
+    let stop = pipeline.until("tts/stop").await;
     assert!(stop.at - asked < ms(20), "stopped after {:?}", stop.at - asked);
-    ring.forget();
-    ring.pass(ms(10_000)).await;
-    assert_eq!(ring.names(), [""; 0], "something of the old turn followed");
+    pipeline.forget();
+    pipeline.pass(ms(10_000)).await;
+    assert_eq!(pipeline.names(), [""; 0], "something of the old turn followed");
 }
 
 #[actix::test]
 async fn check_16_abort_while_nothing_happens() {
-    let mut ring = listening("auto").await;
-    is_silent_after_abort(&mut ring).await;
-    next_turn_works(&mut ring).await;
-    ring.hang_up().await;
+    let mut pipeline = listening("auto").await;
+    is_silent_after_abort(&mut pipeline).await;
+    next_turn_works(&mut pipeline).await;
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
 async fn check_16_abort_while_the_person_speaks() {
-    let mut ring = listening("auto").await;
-    ring.stream(sound::voice(600)).await;
-    is_silent_after_abort(&mut ring).await;
-    next_turn_works(&mut ring).await;
-    ring.hang_up().await;
+    let mut pipeline = listening("auto").await;
+    pipeline.stream(sound::voice(600)).await;
+    is_silent_after_abort(&mut pipeline).await;
+    next_turn_works(&mut pipeline).await;
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
 async fn check_16_abort_while_recognising() {
-    let mut ring = listening("auto").await;
-    ring.script.hears(AsrAct::Text("too late", ms(5_000)));
-    speak(&ring).await;
-    is_silent_after_abort(&mut ring).await;
-    next_turn_works(&mut ring).await;
-    ring.hang_up().await;
+    let mut pipeline = listening("auto").await;
+    pipeline.script.hears(AsrAct::Text("too late", ms(5_000)));
+    speak(&pipeline).await;
+    is_silent_after_abort(&mut pipeline).await;
+    next_turn_works(&mut pipeline).await;
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
 async fn check_16_abort_while_thinking() {
-    let mut ring = listening("auto").await;
-    ring.script.thinks(LlmAct::Write(vec!["Too late."], ms(5_000)));
-    speak(&ring).await;
-    ring.until("stt").await;
-    is_silent_after_abort(&mut ring).await;
-    next_turn_works(&mut ring).await;
-    ring.hang_up().await;
+    let mut pipeline = listening("auto").await;
+    pipeline.script.thinks(LlmAct::Write(vec!["Too late."], ms(5_000)));
+    speak(&pipeline).await;
+    pipeline.until("stt").await;
+    is_silent_after_abort(&mut pipeline).await;
+    next_turn_works(&mut pipeline).await;
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
 async fn check_16_abort_while_synthesising() {
-    let mut ring = listening("auto").await;
-    ring.script.says(TtsAct::Audio { length: ms(900), first: ms(5_000), each: ms(0) });
-    speak(&ring).await;
-    ring.until("llm").await;
-    ring.pass(ms(500)).await;
-    assert_eq!(ring.script.lines.lock().unwrap().len(), 1, "synthesis is under way");
-    is_silent_after_abort(&mut ring).await;
-    next_turn_works(&mut ring).await;
-    ring.hang_up().await;
+    let mut pipeline = listening("auto").await;
+    pipeline.script.says(TtsAct::Audio { length: ms(900), first: ms(5_000), each: ms(0) });
+    speak(&pipeline).await;
+    pipeline.until("llm").await;
+    pipeline.pass(ms(500)).await;
+    assert_eq!(pipeline.script.lines.lock().unwrap().len(), 1, "synthesis is under way");
+    is_silent_after_abort(&mut pipeline).await;
+    next_turn_works(&mut pipeline).await;
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
 async fn check_16_abort_while_speaking_and_only_what_was_heard_is_remembered() {
-    let mut ring = listening("auto").await;
-    ring.script
+    let mut pipeline = listening("auto").await;
+    pipeline
+        .script
         .thinks(LlmAct::Write(vec!["One is here. ", "Two and three and four. ", "Five."], ms(20)));
-    ring.script.says(TtsAct::Audio { length: ms(900), first: ms(50), each: ms(5) });
-    ring.script.says(TtsAct::Audio { length: ms(2_400), first: ms(50), each: ms(5) });
-    speak(&ring).await;
-    ring.until("tts/sentence_end").await;
-    ring.until("tts/sentence_start").await;
-    ring.pass(ms(1_300)).await;
-    is_silent_after_abort(&mut ring).await;
-    next_turn_works(&mut ring).await;
+    pipeline.script.says(TtsAct::Audio { length: ms(900), first: ms(50), each: ms(5) });
+    pipeline.script.says(TtsAct::Audio { length: ms(2_400), first: ms(50), each: ms(5) });
+    speak(&pipeline).await;
+    pipeline.until("tts/sentence_end").await;
+    pipeline.until("tts/sentence_start").await;
+    pipeline.pass(ms(1_300)).await;
+    is_silent_after_abort(&mut pipeline).await;
+    next_turn_works(&mut pipeline).await;
     assert_eq!(
-        ring.script.last_prompt()[1..],
+        pipeline.script.last_prompt()[1..],
         ["User: hello there", "Assistant: One is here. Two and three", "User: hello there"]
     );
-    ring.hang_up().await;
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
 async fn check_15_speech_in_realtime_mode_cuts_playback_within_200_ms_of_voice() {
-    let mut ring = listening("realtime").await;
-    ring.script.says(TtsAct::Audio { length: ms(9_000), first: ms(50), each: ms(5) });
-    speak(&ring).await;
-    ring.until("tts/sentence_start").await;
-    ring.stream(sound::silence(1_200)).await;
-    let voiced = ring.now();
-    ring.stream(sound::voice(900)).await;
-    ring.stream(sound::silence(900)).await;
-    let stop = ring.until("tts/stop").await.at;
-    let last = audio_times(&ring).into_iter().max().unwrap();
+    let mut pipeline = listening("realtime").await;
+    pipeline.script.says(TtsAct::Audio { length: ms(9_000), first: ms(50), each: ms(5) });
+    speak(&pipeline).await;
+    pipeline.until("tts/sentence_start").await;
+    pipeline.stream(sound::silence(1_200)).await;
+    let voiced = pipeline.now();
+    pipeline.stream(sound::voice(900)).await;
+    pipeline.stream(sound::silence(900)).await;
+    let stop = pipeline.until("tts/stop").await.at;
+    let last = audio_times(&pipeline).into_iter().max().unwrap();
     assert!(last <= stop && last - voiced <= ms(200), "audio went on for {:?}", last - voiced);
-    ring.until("tts/stop").await;
-    assert_eq!(shown(&ring), ["Good day.", "Good day."]);
-    ring.hang_up().await;
+    pipeline.until("tts/stop").await;
+    assert_eq!(shown(&pipeline), ["Good day.", "Good day."]);
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
@@ -117,128 +118,131 @@ async fn a_cough_over_the_reply_does_not_cut_it() {
     let mut settings = PipelineSettings::default();
     settings.hearing.barge_in = ms(500);
     for (settings, cough) in [(PipelineSettings::default(), 60), (settings, 420)] {
-        let mut ring = listening_with(settings, "realtime").await;
-        ring.script.says(TtsAct::Audio { length: ms(3_000), first: ms(50), each: ms(5) });
-        speak(&ring).await;
-        ring.until("tts/sentence_start").await;
-        ring.stream(sound::silence(600)).await;
-        ring.stream(sound::voice(cough)).await;
-        ring.stream(sound::silence(900)).await;
-        ring.until("tts/stop").await;
-        assert_eq!(audio_times(&ring).len(), 50, "{cough} ms of voice cut the reply");
+        let mut pipeline = listening_with(settings, "realtime").await;
+        pipeline.script.says(TtsAct::Audio { length: ms(3_000), first: ms(50), each: ms(5) });
+        speak(&pipeline).await;
+        pipeline.until("tts/sentence_start").await;
+        pipeline.stream(sound::silence(600)).await;
+        pipeline.stream(sound::voice(cough)).await;
+        pipeline.stream(sound::silence(900)).await;
+        pipeline.until("tts/stop").await;
+        assert_eq!(audio_times(&pipeline).len(), 50, "{cough} ms of voice cut the reply");
         // Between replies the usual length of voice is enough again.
-        ring.stream(sound::voice(420)).await;
-        ring.stream(sound::silence(900)).await;
-        ring.until("tts/stop").await;
-        ring.hang_up().await;
+        pipeline.stream(sound::voice(420)).await;
+        pipeline.stream(sound::silence(900)).await;
+        pipeline.until("tts/stop").await;
+        pipeline.hang_up().await;
     }
 }
 
 #[actix::test]
 async fn in_auto_mode_what_the_microphone_hears_while_speaking_is_ignored() {
-    let mut ring = listening("auto").await;
-    ring.script.says(TtsAct::Audio { length: ms(3_000), first: ms(50), each: ms(5) });
-    speak(&ring).await;
-    ring.until("tts/sentence_start").await;
-    ring.stream(sound::voice(1_500)).await;
-    ring.until("tts/stop").await;
-    assert_eq!(audio_times(&ring).len(), 50);
-    ring.pass(ms(5_000)).await;
-    assert_eq!(ring.names().iter().filter(|n| *n == "stt").count(), 1);
-    ring.hang_up().await;
+    let mut pipeline = listening("auto").await;
+    pipeline.script.says(TtsAct::Audio { length: ms(3_000), first: ms(50), each: ms(5) });
+    speak(&pipeline).await;
+    pipeline.until("tts/sentence_start").await;
+    pipeline.stream(sound::voice(1_500)).await;
+    pipeline.until("tts/stop").await;
+    assert_eq!(audio_times(&pipeline).len(), 50);
+    pipeline.pass(ms(5_000)).await;
+    assert_eq!(pipeline.names().iter().filter(|n| *n == "stt").count(), 1);
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
 async fn going_on_speaking_before_the_answer_joins_both_parts() {
-    let mut ring = listening("auto").await;
-    ring.script.hears(AsrAct::Text("Tell me", ms(10))).hears(AsrAct::Text("about cats.", ms(10)));
-    ring.script.thinks(LlmAct::Write(vec!["Tell you what?"], ms(3_000)));
-    speak(&ring).await;
-    ring.until("stt").await;
-    speak(&ring).await;
-    ring.until("tts/stop").await;
-    assert_eq!(ring.script.last_prompt()[1..], ["User: Tell me about cats."]);
-    assert_eq!(shown(&ring), ["Good day."]);
-    ring.hang_up().await;
+    let mut pipeline = listening("auto").await;
+    pipeline
+        .script
+        .hears(AsrAct::Text("Tell me", ms(10)))
+        .hears(AsrAct::Text("about cats.", ms(10)));
+    pipeline.script.thinks(LlmAct::Write(vec!["Tell you what?"], ms(3_000)));
+    speak(&pipeline).await;
+    pipeline.until("stt").await;
+    speak(&pipeline).await;
+    pipeline.until("tts/stop").await;
+    assert_eq!(pipeline.script.last_prompt()[1..], ["User: Tell me about cats."]);
+    assert_eq!(shown(&pipeline), ["Good day."]);
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
 async fn words_that_are_still_being_recognised_are_not_lost_when_the_person_goes_on() {
-    let mut ring = listening("auto").await;
-    ring.script.hears(AsrAct::Text("It was the first", ms(1_500)));
-    ring.script.hears(AsrAct::Text("great sorrow.", ms(100)));
-    speak(&ring).await;
-    speak(&ring).await;
-    ring.until("tts/stop").await;
-    assert_eq!(transcripts(&ring), ["It was the first", "great sorrow."]);
-    assert_eq!(ring.script.last_prompt()[1..], ["User: It was the first great sorrow."]);
-    assert_eq!(audio_times(&ring).len(), 15, "one answer");
-    ring.hang_up().await;
+    let mut pipeline = listening("auto").await;
+    pipeline.script.hears(AsrAct::Text("It was the first", ms(1_500)));
+    pipeline.script.hears(AsrAct::Text("great sorrow.", ms(100)));
+    speak(&pipeline).await;
+    speak(&pipeline).await;
+    pipeline.until("tts/stop").await;
+    assert_eq!(transcripts(&pipeline), ["It was the first", "great sorrow."]);
+    assert_eq!(pipeline.script.last_prompt()[1..], ["User: It was the first great sorrow."]);
+    assert_eq!(audio_times(&pipeline).len(), 15, "one answer");
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
 async fn words_are_answered_in_the_order_in_which_they_were_said() {
-    let mut ring = listening("auto").await;
-    ring.script.hears(AsrAct::Text("It was the first", ms(6_000)));
-    ring.script.hears(AsrAct::Text("great sorrow.", ms(10)));
-    speak(&ring).await;
-    speak(&ring).await;
-    ring.until("tts/stop").await;
-    assert_eq!(ring.script.last_prompt()[1..], ["User: It was the first great sorrow."]);
-    ring.hang_up().await;
+    let mut pipeline = listening("auto").await;
+    pipeline.script.hears(AsrAct::Text("It was the first", ms(6_000)));
+    pipeline.script.hears(AsrAct::Text("great sorrow.", ms(10)));
+    speak(&pipeline).await;
+    speak(&pipeline).await;
+    pipeline.until("tts/stop").await;
+    assert_eq!(pipeline.script.last_prompt()[1..], ["User: It was the first great sorrow."]);
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
 async fn a_noise_while_thinking_does_not_swallow_the_answer() {
-    let mut ring = listening("auto").await;
-    ring.script.hears(AsrAct::Text("What is the time?", ms(10)));
-    ring.script.hears(AsrAct::Text("", ms(10)));
-    ring.script.thinks(LlmAct::Write(vec!["Too slow."], ms(3_000)));
-    speak(&ring).await;
-    ring.until("stt").await;
-    speak(&ring).await;
-    ring.until("tts/stop").await;
-    assert_eq!(shown(&ring), ["Good day."]);
-    assert_eq!(ring.script.last_prompt()[1..], ["User: What is the time?"]);
-    assert_eq!(ring.names().iter().filter(|n| *n == "stt").count(), 1);
-    ring.hang_up().await;
+    let mut pipeline = listening("auto").await;
+    pipeline.script.hears(AsrAct::Text("What is the time?", ms(10)));
+    pipeline.script.hears(AsrAct::Text("", ms(10)));
+    pipeline.script.thinks(LlmAct::Write(vec!["Too slow."], ms(3_000)));
+    speak(&pipeline).await;
+    pipeline.until("stt").await;
+    speak(&pipeline).await;
+    pipeline.until("tts/stop").await;
+    assert_eq!(shown(&pipeline), ["Good day."]);
+    assert_eq!(pipeline.script.last_prompt()[1..], ["User: What is the time?"]);
+    assert_eq!(pipeline.names().iter().filter(|n| *n == "stt").count(), 1);
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
 async fn check_17_the_button_while_speaking_starts_a_new_recording() {
-    let mut ring = listening("manual").await;
-    ring.script.says(TtsAct::Audio { length: ms(9_000), first: ms(50), each: ms(5) });
-    ring.stream(sound::voice(600)).await;
-    ring.text(r#"{"type":"listen","state":"stop"}"#);
-    ring.until("tts/sentence_start").await;
-    ring.pass(ms(1_000)).await;
-    abort(&ring);
-    start(&ring, "manual");
-    ring.until("tts/stop").await;
-    ring.forget();
-    ring.stream(sound::voice(600)).await;
-    ring.text(r#"{"type":"listen","state":"stop"}"#);
-    ring.until("tts/stop").await;
-    assert_eq!(ring.names()[..3], ["stt", "llm", "tts/start"]);
-    assert_eq!(audio_times(&ring).len(), 15);
-    ring.hang_up().await;
+    let mut pipeline = listening("manual").await;
+    pipeline.script.says(TtsAct::Audio { length: ms(9_000), first: ms(50), each: ms(5) });
+    pipeline.stream(sound::voice(600)).await;
+    pipeline.text(r#"{"type":"listen","state":"stop"}"#);
+    pipeline.until("tts/sentence_start").await;
+    pipeline.pass(ms(1_000)).await;
+    abort(&pipeline);
+    start(&pipeline, "manual");
+    pipeline.until("tts/stop").await;
+    pipeline.forget();
+    pipeline.stream(sound::voice(600)).await;
+    pipeline.text(r#"{"type":"listen","state":"stop"}"#);
+    pipeline.until("tts/stop").await;
+    assert_eq!(pipeline.names()[..3], ["stt", "llm", "tts/start"]);
+    assert_eq!(audio_times(&pipeline).len(), 15);
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
 async fn check_17_a_wake_word_while_speaking_cuts_and_greets() {
-    let mut ring = listening("auto").await;
-    ring.script.says(TtsAct::Audio { length: ms(9_000), first: ms(50), each: ms(5) });
-    speak(&ring).await;
-    ring.until("tts/sentence_start").await;
-    ring.pass(ms(500)).await;
-    ring.forget();
-    ring.text(r#"{"type":"abort","reason":"wake_word_detected"}"#);
-    ring.text(r#"{"type":"listen","state":"detect","text":"hi esp"}"#);
-    start(&ring, "auto");
-    ring.until("tts/sentence_end").await;
-    ring.until("tts/stop").await;
-    let names = ring.names();
+    let mut pipeline = listening("auto").await;
+    pipeline.script.says(TtsAct::Audio { length: ms(9_000), first: ms(50), each: ms(5) });
+    speak(&pipeline).await;
+    pipeline.until("tts/sentence_start").await;
+    pipeline.pass(ms(500)).await;
+    pipeline.forget();
+    pipeline.text(r#"{"type":"abort","reason":"wake_word_detected"}"#);
+    pipeline.text(r#"{"type":"listen","state":"detect","text":"hi esp"}"#);
+    start(&pipeline, "auto");
+    pipeline.until("tts/sentence_end").await;
+    pipeline.until("tts/stop").await;
+    let names = pipeline.names();
     assert_eq!(names[..4], ["tts/stop", "stt", "tts/start", "tts/sentence_start"]);
-    assert_eq!(shown(&ring), ["I'm here."], "words of English were heard last");
-    ring.hang_up().await;
+    assert_eq!(shown(&pipeline), ["I'm here."], "words of English were heard last");
+    pipeline.hang_up().await;
 }

@@ -1,4 +1,4 @@
-//! One device's whole ring in virtual time, on scripted ports. Not for real engines or sockets.
+//! One device's whole pipeline in virtual time, on scripted ports. Not for real engines or sockets.
 
 mod afterwards;
 mod checks;
@@ -37,58 +37,58 @@ pub(crate) async fn listening(mode: &str) -> TestPipeline {
 
 pub(crate) async fn listening_with(settings: PipelineSettings, mode: &str) -> TestPipeline {
     freeze();
-    let mut ring = TestPipeline::greeted(settings, 1).await;
-    start(&ring, mode);
-    ring.forget();
-    ring
+    let mut pipeline = TestPipeline::greeted(settings, 1).await;
+    start(&pipeline, mode);
+    pipeline.forget();
+    pipeline
 }
 
-pub(crate) fn start(ring: &TestPipeline, mode: &str) {
-    ring.text(&format!(r#"{{"type":"listen","state":"start","mode":"{mode}"}}"#));
+pub(crate) fn start(pipeline: &TestPipeline, mode: &str) {
+    pipeline.text(&format!(r#"{{"type":"listen","state":"start","mode":"{mode}"}}"#));
 }
 
-pub(crate) fn abort(ring: &TestPipeline) {
-    ring.text(r#"{"type":"abort"}"#);
+pub(crate) fn abort(pipeline: &TestPipeline) {
+    pipeline.text(r#"{"type":"abort"}"#);
 }
 
 /// A person says something for a second, and is silent long enough to be answered.
-pub(crate) async fn speak(ring: &TestPipeline) {
-    ring.stream(sound::voice(1_000)).await;
-    ring.stream(sound::silence(900)).await;
+pub(crate) async fn speak(pipeline: &TestPipeline) {
+    pipeline.stream(sound::voice(1_000)).await;
+    pipeline.stream(sound::silence(900)).await;
 }
 
 /// A whole further turn works: the proof that nothing is stuck.
-pub(crate) async fn next_turn_works(ring: &mut TestPipeline) {
-    ring.forget();
-    start(ring, "auto");
-    speak(ring).await;
-    ring.until("tts/stop").await;
+pub(crate) async fn next_turn_works(pipeline: &mut TestPipeline) {
+    pipeline.forget();
+    start(pipeline, "auto");
+    speak(pipeline).await;
+    pipeline.until("tts/stop").await;
     assert_eq!(
-        ring.names(),
+        pipeline.names(),
         ["stt", "llm", "tts/start", "tts/sentence_start", "audio", "tts/sentence_end", "tts/stop"]
     );
 }
 
 /// Last message of each prompt that the model got.
-pub(crate) fn prompts(ring: &TestPipeline) -> Vec<String> {
-    let prompts = ring.script.prompts.lock().expect("no test panics while it holds them");
+pub(crate) fn prompts(pipeline: &TestPipeline) -> Vec<String> {
+    let prompts = pipeline.script.prompts.lock().expect("no test panics while it holds them");
     let last = prompts.iter().filter_map(|prompt| prompt.messages.last());
     last.map(|message| message.content.clone()).collect()
 }
 
 /// Texts of the sentences shown.
-pub(crate) fn shown(ring: &TestPipeline) -> Vec<String> {
-    let starts = ring.log.iter().filter(|d| d.what.name() == "tts/sentence_start");
+pub(crate) fn shown(pipeline: &TestPipeline) -> Vec<String> {
+    let starts = pipeline.log.iter().filter(|d| d.what.name() == "tts/sentence_start");
     starts.map(|d| d.what.text().to_owned()).collect()
 }
 
 /// Transcripts that were told.
-pub(crate) fn transcripts(ring: &TestPipeline) -> Vec<String> {
-    let told = ring.log.iter().filter(|down| down.what.name() == "stt");
+pub(crate) fn transcripts(pipeline: &TestPipeline) -> Vec<String> {
+    let told = pipeline.log.iter().filter(|down| down.what.name() == "stt");
     told.map(|down| down.what.text().to_owned()).collect()
 }
 
 /// When each audio packet came.
-pub(crate) fn audio_times(ring: &TestPipeline) -> Vec<Duration> {
-    ring.log.iter().filter(|d| matches!(d.what, Received::Audio(_))).map(|d| d.at).collect()
+pub(crate) fn audio_times(pipeline: &TestPipeline) -> Vec<Duration> {
+    pipeline.log.iter().filter(|d| matches!(d.what, Received::Audio(_))).map(|d| d.at).collect()
 }

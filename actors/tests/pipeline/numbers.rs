@@ -1,5 +1,5 @@
 //! Numbers on their way from a model to tools and back: they arrive as they were written, whatever
-//! a float makes of them. Not for tools outside the ring.
+//! a float makes of them. Not for tools outside the pipeline.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should say where")]
 
@@ -54,19 +54,19 @@ async fn numbers_reach_a_tool_and_the_model_as_they_were_written() {
     // Room for all of them in one result.
     let mut settings = PipelineSettings::default();
     settings.tools.max_result_bytes = 64 << 10;
-    let mut ring = TestPipeline::connect_with(settings, vec![source.clone()]);
-    ring.greet(1).await;
-    start(&ring, "auto");
+    let mut pipeline = TestPipeline::connect_with(settings, vec![source.clone()]);
+    pipeline.greet(1).await;
+    start(&pipeline, "auto");
     let written = numbers::written();
     let arguments = format!(r#"{{"numbers":{}}}"#, numbers::array(&written));
     let arguments: &'static str = Box::leak(arguments.into_boxed_str());
-    ring.script.thinks(LlmAct::Call("", vec![("echo", arguments)]));
-    speak(&ring).await;
-    ring.until("tts/stop").await;
+    pipeline.script.thinks(LlmAct::Call("", vec![("echo", arguments)]));
+    speak(&pipeline).await;
+    pipeline.until("tts/stop").await;
     let expected = format!(r#"{{"numbers":{}}}"#, numbers::array_kept(&written));
     assert_eq!(*source.0.lock().unwrap(), std::slice::from_ref(&expected));
-    assert!(ring.script.last_prompt().contains(&format!("Tool: {expected}")));
-    ring.hang_up().await;
+    assert!(pipeline.script.last_prompt().contains(&format!("Tool: {expected}")));
+    pipeline.hang_up().await;
 }
 
 /// The schema is checked on what was written, not on what a float makes of it.
@@ -74,9 +74,10 @@ async fn numbers_reach_a_tool_and_the_model_as_they_were_written() {
 async fn large_whole_numbers_are_whole_to_a_schema() {
     freeze();
     let source = Arc::new(Echo::default());
-    let mut ring = TestPipeline::connect_with(PipelineSettings::default(), vec![source.clone()]);
-    ring.greet(1).await;
-    start(&ring, "auto");
+    let mut pipeline =
+        TestPipeline::connect_with(PipelineSettings::default(), vec![source.clone()]);
+    pipeline.greet(1).await;
+    start(&pipeline, "auto");
     let large = r#"{"whole": 340282366920938463463374607431768211457}"#;
     let calls = [
         large,
@@ -85,13 +86,13 @@ async fn large_whole_numbers_are_whole_to_a_schema() {
         r#"{"whole": 18446744073709551616.5}"#,
     ];
     let calls = calls.map(|arguments| ("echo", arguments)).to_vec();
-    ring.script.thinks(LlmAct::Call("", calls));
-    speak(&ring).await;
-    ring.until("tts/stop").await;
+    pipeline.script.thinks(LlmAct::Call("", calls));
+    speak(&pipeline).await;
+    pipeline.until("tts/stop").await;
     let heard = [
         r#"{"whole":340282366920938463463374607431768211457}"#,
         r#"{"whole":18446744073709551616}"#,
     ];
     assert_eq!(*source.0.lock().unwrap(), heard);
-    ring.hang_up().await;
+    pipeline.hang_up().await;
 }

@@ -10,7 +10,7 @@ use hearken_proto::ids::DeviceId;
 use crate::{listening, ms, next_turn_works, shown, speak, start};
 
 fn id() -> DeviceId {
-    DeviceId::new("ring")
+    DeviceId::new("pipeline")
 }
 
 #[actix::test]
@@ -35,77 +35,81 @@ async fn check_18_a_second_socket_of_a_device_replaces_the_first() {
 
 #[actix::test]
 async fn a_connected_device_is_sent_notices_and_closed() {
-    let mut ring = listening("auto").await;
-    let device_registry = ring.device_registry().clone();
+    let mut pipeline = listening("auto").await;
+    let device_registry = pipeline.device_registry().clone();
     let emotion = Emotion::Happy;
     let alert = Downlink::Alert { status: "a".into(), message: "b".into(), emotion };
     device_registry.order(&id(), DeviceOrder::Send(alert)).unwrap();
-    ring.until("alert").await;
+    pipeline.until("alert").await;
     device_registry.order(&id(), DeviceOrder::Leave(Fault::GoingAway)).unwrap();
-    ring.until("closed 1001").await;
-    ring.hang_up().await;
+    pipeline.until("closed 1001").await;
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
 async fn a_spoken_message_waits_for_the_end_of_the_turn() {
-    let mut ring = listening("auto").await;
-    let device_registry = ring.device_registry().clone();
-    speak(&ring).await;
-    ring.until("tts/start").await;
+    let mut pipeline = listening("auto").await;
+    let device_registry = pipeline.device_registry().clone();
+    speak(&pipeline).await;
+    pipeline.until("tts/start").await;
     for text in ["The wash is done.", "And dried."] {
         device_registry.order(&id(), DeviceOrder::Say(text.into())).unwrap();
     }
     for _ in 0..3 {
-        ring.until("tts/stop").await;
+        pipeline.until("tts/stop").await;
     }
-    assert_eq!(shown(&ring), ["Good day.", "The wash is done.", "And dried."]);
-    next_turn_works(&mut ring).await;
-    ring.hang_up().await;
+    assert_eq!(shown(&pipeline), ["Good day.", "The wash is done.", "And dried."]);
+    next_turn_works(&mut pipeline).await;
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
 async fn a_spoken_message_is_made_plain_and_cut_into_sentences() {
-    let mut ring = listening("auto").await;
+    let mut pipeline = listening("auto").await;
     let text =
         "# Wash\n\n**The wash is done.** 😊 See [the page](https://a.example/b).\n- Hang it!";
-    ring.device_registry().order(&id(), DeviceOrder::Say(text.into())).unwrap();
-    ring.until("tts/stop").await;
-    assert_eq!(shown(&ring), ["Wash", "The wash is done.", "See the page.", "Hang it!"]);
-    assert_eq!(ring.script.lines.lock().unwrap().len(), 4, "each sentence is a request of its own");
-    assert_eq!(ring.names()[0], "llm", "its face is shown");
-    next_turn_works(&mut ring).await;
-    assert_eq!(ring.script.last_prompt()[1..], ["User: hello there"], "it is not remembered");
-    ring.hang_up().await;
+    pipeline.device_registry().order(&id(), DeviceOrder::Say(text.into())).unwrap();
+    pipeline.until("tts/stop").await;
+    assert_eq!(shown(&pipeline), ["Wash", "The wash is done.", "See the page.", "Hang it!"]);
+    assert_eq!(
+        pipeline.script.lines.lock().unwrap().len(),
+        4,
+        "each sentence is a request of its own"
+    );
+    assert_eq!(pipeline.names()[0], "llm", "its face is shown");
+    next_turn_works(&mut pipeline).await;
+    assert_eq!(pipeline.script.last_prompt()[1..], ["User: hello there"], "it is not remembered");
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
 async fn a_message_that_comes_during_the_farewell_is_spoken() {
-    let mut ring = listening("auto").await;
-    ring.until("tts/sentence_start").await;
-    ring.device_registry().order(&id(), DeviceOrder::Say("The wash is done.".into())).unwrap();
+    let mut pipeline = listening("auto").await;
+    pipeline.until("tts/sentence_start").await;
+    pipeline.device_registry().order(&id(), DeviceOrder::Say("The wash is done.".into())).unwrap();
     for _ in 0..2 {
-        ring.until("tts/stop").await;
+        pipeline.until("tts/stop").await;
     }
-    assert_eq!(shown(&ring), ["那我先休息了，再见。", "The wash is done."]);
-    next_turn_works(&mut ring).await;
-    ring.until("closed 1000").await;
-    ring.hang_up().await;
+    assert_eq!(shown(&pipeline), ["那我先休息了，再见。", "The wash is done."]);
+    next_turn_works(&mut pipeline).await;
+    pipeline.until("closed 1000").await;
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
 async fn orders_beyond_the_mailbox_are_refused() {
-    let ring = listening("auto").await;
-    let device_registry = ring.device_registry().clone();
+    let pipeline = listening("auto").await;
+    let device_registry = pipeline.device_registry().clone();
     let order = || device_registry.order(&id(), DeviceOrder::Send(Downlink::TtsStop));
     let refused = (0..100).find_map(|_| order().err());
     assert_eq!(refused, Some(Unreachable::Busy), "the actor had no turn to run in between");
-    ring.hang_up().await;
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
 async fn a_visitor_with_a_notice_hears_it_and_nothing_else() {
-    let ring = listening("auto").await;
-    let mut connection = ring.again_with(Some("Your code is one two three.".into()));
+    let pipeline = listening("auto").await;
+    let mut connection = pipeline.again_with(Some("Your code is one two three.".into()));
     connection.greet(1).await;
     start(&connection, "auto");
     connection.until("tts/stop").await;
@@ -126,13 +130,13 @@ async fn a_visitor_with_a_notice_hears_it_and_nothing_else() {
 
 #[actix::test]
 async fn a_device_that_sends_too_many_text_frames_is_closed_and_others_are_not() {
-    let mut ring = listening("auto").await;
+    let mut pipeline = listening("auto").await;
     for _ in 0..3 {
         // Far more than a device sends, but within the limit.
-        (0..500).for_each(|_| ring.text("not JSON"));
-        ring.pass(ms(10_000)).await;
+        (0..500).for_each(|_| pipeline.text("not JSON"));
+        pipeline.pass(ms(10_000)).await;
     }
-    next_turn_works(&mut ring).await;
-    (0..1_000).for_each(|_| ring.text("not JSON"));
-    ring.until("closed 1008").await;
+    next_turn_works(&mut pipeline).await;
+    (0..1_000).for_each(|_| pipeline.text("not JSON"));
+    pipeline.until("closed 1008").await;
 }

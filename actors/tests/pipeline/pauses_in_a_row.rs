@@ -14,52 +14,52 @@ use crate::{listening, ms, next_turn_works, prompts, shown, speak, start};
 #[actix::test]
 async fn words_are_answered_though_a_noise_after_them_was_recognised_before() {
     for recogniser in [ms(1_000), ms(1_500), ms(2_500), ms(3_000)] {
-        let mut ring = playing(PipelineSettings::default(), &STORY).await;
-        says(&mut ring, AsrAct::Text("What is it?", recogniser)).await;
-        says(&mut ring, words("")).await;
-        told(&mut ring, "tts/stop", 2).await;
-        assert_eq!(prompts(&ring), ["hello there", "What is it?"], "{recogniser:?}");
-        next_turn_works(&mut ring).await;
-        ring.hang_up().await;
+        let mut pipeline = playing(PipelineSettings::default(), &STORY).await;
+        says(&mut pipeline, AsrAct::Text("What is it?", recogniser)).await;
+        says(&mut pipeline, words("")).await;
+        told(&mut pipeline, "tts/stop", 2).await;
+        assert_eq!(prompts(&pipeline), ["hello there", "What is it?"], "{recogniser:?}");
+        next_turn_works(&mut pipeline).await;
+        pipeline.hang_up().await;
     }
 }
 
 #[actix::test]
 async fn who_never_stops_speaking_before_the_first_sentence_is_answered_once() {
-    let mut ring = listening("realtime").await;
-    ring.script.thinks(LlmAct::Write(vec!["One. ", "Two."], ms(5)));
-    ring.script.says(TtsAct::Audio { length: ms(900), first: ms(25_000), each: ms(1) });
-    speak(&ring).await;
-    ring.until("tts/start").await;
+    let mut pipeline = listening("realtime").await;
+    pipeline.script.thinks(LlmAct::Write(vec!["One. ", "Two."], ms(5)));
+    pipeline.script.says(TtsAct::Audio { length: ms(900), first: ms(25_000), each: ms(1) });
+    speak(&pipeline).await;
+    pipeline.until("tts/start").await;
     for _ in 0..8 {
-        says(&mut ring, AsrAct::Text("", ms(60_000))).await;
+        says(&mut pipeline, AsrAct::Text("", ms(60_000))).await;
     }
-    says(&mut ring, words("Is it on?")).await;
-    told(&mut ring, "tts/stop", 2).await;
-    assert_eq!(prompts(&ring), ["hello there", "hello there Is it on?"]);
-    next_turn_works(&mut ring).await;
-    ring.hang_up().await;
+    says(&mut pipeline, words("Is it on?")).await;
+    told(&mut pipeline, "tts/stop", 2).await;
+    assert_eq!(prompts(&pipeline), ["hello there", "hello there Is it on?"]);
+    next_turn_works(&mut pipeline).await;
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
 async fn at_the_limit_of_turns_nobody_takes_the_place_of_a_paused_reply() {
     let mut settings = PipelineSettings::default();
     settings.admission.max_turns = 1;
-    let mut ring = playing(settings, &STORY).await;
-    ring.script.hears(words(""));
-    let taken = |ring: &TestPipeline| ring.admission().try_acquire().is_none();
-    ring.stream(sound::voice(480)).await;
+    let mut pipeline = playing(settings, &STORY).await;
+    pipeline.script.hears(words(""));
+    let taken = |pipeline: &TestPipeline| pipeline.admission().try_acquire().is_none();
+    pipeline.stream(sound::voice(480)).await;
     for pause in [0, 300, 300] {
-        ring.stream(sound::silence(pause)).await;
-        assert!(taken(&ring), "{pause} ms of silence");
+        pipeline.stream(sound::silence(pause)).await;
+        assert!(taken(&pipeline), "{pause} ms of silence");
     }
-    ring.stream(sound::silence(300)).await;
-    told(&mut ring, "tts/stop", 1).await;
-    assert_eq!(shown(&ring).last().unwrap(), "Four.", "it has gone on");
-    ring.pass(ms(100)).await;
-    assert!(!taken(&ring), "the place is free after it");
-    next_turn_works(&mut ring).await;
-    ring.hang_up().await;
+    pipeline.stream(sound::silence(300)).await;
+    told(&mut pipeline, "tts/stop", 1).await;
+    assert_eq!(shown(&pipeline).last().unwrap(), "Four.", "it has gone on");
+    pipeline.pass(ms(100)).await;
+    assert!(!taken(&pipeline), "the place is free after it");
+    next_turn_works(&mut pipeline).await;
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
@@ -67,21 +67,21 @@ async fn a_mode_that_is_chosen_during_a_reply_has_its_own_border_of_speech() {
     let mut settings = PipelineSettings::default();
     settings.hearing.barge_in = ms(600);
     for mode in ["auto", "manual"] {
-        let mut ring = playing(settings.clone(), &STORY).await;
-        start(&ring, mode);
+        let mut pipeline = playing(settings.clone(), &STORY).await;
+        start(&pipeline, mode);
         if mode == "manual" {
-            ring.text(r#"{"type":"listen","state":"stop"}"#);
-            start(&ring, "auto");
+            pipeline.text(r#"{"type":"listen","state":"stop"}"#);
+            start(&pipeline, "auto");
         }
-        told(&mut ring, "tts/stop", 1).await;
-        start(&ring, "auto");
-        ring.forget();
-        ring.script.hears(words("Now?"));
-        ring.stream(sound::voice(420)).await;
-        ring.stream(sound::silence(900)).await;
-        ring.until("stt").await;
-        ring.until("tts/stop").await;
-        next_turn_works(&mut ring).await;
-        ring.hang_up().await;
+        told(&mut pipeline, "tts/stop", 1).await;
+        start(&pipeline, "auto");
+        pipeline.forget();
+        pipeline.script.hears(words("Now?"));
+        pipeline.stream(sound::voice(420)).await;
+        pipeline.stream(sound::silence(900)).await;
+        pipeline.until("stt").await;
+        pipeline.until("tts/stop").await;
+        next_turn_works(&mut pipeline).await;
+        pipeline.hang_up().await;
     }
 }

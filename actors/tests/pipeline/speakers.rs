@@ -10,7 +10,7 @@ use hearken_actors::settings::PipelineSettings;
 use hearken_actors::testkit::TestPipeline;
 use hearken_audio::sound;
 use hearken_dialogue::people::{People, SpeakerSettings};
-use hearken_dialogue::testkit::persons::{MemoryPersons, ScriptedVoices, people};
+use hearken_dialogue::testkit::people::{MemoryPeople, ScriptedVoices, people};
 use hearken_dialogue::testkit::{AsrAct, LlmAct, TtsAct};
 use hearken_ports::PersonStore as _;
 
@@ -21,9 +21,9 @@ const BEN: Option<usize> = Some(2);
 
 /// A server that looks at voices, and one device.
 struct Home {
-    ring: TestPipeline,
+    pipeline: TestPipeline,
     people: People,
-    store: Arc<MemoryPersons>,
+    store: Arc<MemoryPeople>,
     voices: Arc<ScriptedVoices>,
 }
 
@@ -37,11 +37,11 @@ impl Home {
         let (people, store, voices) = people(settings);
         let mut pipeline = PipelineSettings::default();
         pipeline.speculation.tries = tries;
-        let mut ring = TestPipeline::connect_knowing(pipeline, people.clone());
-        ring.greet(1).await;
-        start(&ring, mode);
-        ring.forget();
-        Self { ring, people, store, voices }
+        let mut pipeline = TestPipeline::connect_knowing(pipeline, people.clone());
+        pipeline.greet(1).await;
+        start(&pipeline, mode);
+        pipeline.forget();
+        Self { pipeline, people, store, voices }
     }
 
     /// Anna is known.
@@ -61,23 +61,23 @@ impl Home {
     /// Somebody says this for two seconds, and is silent; the recogniser takes so long.
     async fn speaks(&self, voice: Option<usize>, words: &'static str, recogniser: Duration) {
         self.voices.hears(voice);
-        self.ring.script.hears(AsrAct::Text(words, recogniser));
-        self.ring.stream(sound::voice(2_000)).await;
-        self.ring.stream(sound::silence(900)).await;
+        self.pipeline.script.hears(AsrAct::Text(words, recogniser));
+        self.pipeline.stream(sound::voice(2_000)).await;
+        self.pipeline.stream(sound::silence(900)).await;
     }
 
     /// Somebody says this, and is answered.
     async fn says(&mut self, voice: Option<usize>, words: &'static str) -> String {
-        start(&self.ring, "auto");
+        start(&self.pipeline, "auto");
         self.speaks(voice, words, ms(50)).await;
-        self.ring.until("tts/stop").await;
-        self.ring.pass(ms(1)).await;
-        prompts(&self.ring).last().unwrap().clone()
+        self.pipeline.until("tts/stop").await;
+        self.pipeline.pass(ms(1)).await;
+        prompts(&self.pipeline).last().unwrap().clone()
     }
 
     /// Instructions of the last prompt.
     fn told(&self) -> String {
-        let prompts = self.ring.script.prompts.lock().unwrap();
+        let prompts = self.pipeline.script.prompts.lock().unwrap();
         prompts.last().unwrap().messages[0].content.clone()
     }
 }
@@ -94,7 +94,7 @@ async fn the_model_is_told_who_speaks_where_the_voice_is_known() {
     // Who is not recognised, because the model is busy, is whoever spoke last.
     assert_eq!(home.says(ANNA, "Again.").await, "[Anna] Again.");
     assert_eq!(home.says(None, "Yes.").await, "[Anna] Yes.");
-    let prompts = home.ring.script.prompts.lock().unwrap();
+    let prompts = home.pipeline.script.prompts.lock().unwrap();
     let said: Vec<_> = prompts.last().unwrap().messages.iter().map(|m| m.content.clone()).collect();
     assert_eq!(
         said[1..],
@@ -113,7 +113,7 @@ async fn the_model_is_told_who_speaks_where_the_voice_is_known() {
 #[actix::test]
 async fn a_voice_is_learned_by_three_sentences_and_known_in_the_next_conversation() {
     let mut home = Home::new(SpeakerSettings::default()).await;
-    home.ring.script.thinks(LlmAct::Call("", vec![("remember_my_voice", r#"{"name":"Ben"}"#)]));
+    home.pipeline.script.thinks(LlmAct::Call("", vec![("remember_my_voice", r#"{"name":"Ben"}"#)]));
     home.says(BEN, "Please remember my voice, I am Ben.").await;
     // Another voice does not count.
     home.says(ANNA, "This is somebody else.").await;
@@ -128,15 +128,15 @@ async fn a_voice_is_learned_by_three_sentences_and_known_in_the_next_conversatio
     let ben = home.people.all()[0].clone();
     assert_eq!((ben.name.as_str(), ben.voices.len()), ("Ben", 3));
     assert_eq!(home.says(BEN, "Who am I?").await, "[Ben] Who am I?");
-    home.ring
+    home.pipeline
         .script
         .thinks(LlmAct::Call("", vec![("remember_about_me", r#"{"fact":"has a dog"}"#)]));
     home.says(BEN, "I have a dog.").await;
-    next_turn_works(&mut home.ring).await;
+    next_turn_works(&mut home.pipeline).await;
 
-    let ring = home.ring.again();
-    let before = std::mem::replace(&mut home.ring, ring);
-    home.ring.greet(1).await;
+    let pipeline = home.pipeline.again();
+    let before = std::mem::replace(&mut home.pipeline, pipeline);
+    home.pipeline.greet(1).await;
     assert_eq!(home.says(BEN, "Hello.").await, "[Ben] Hello.");
     let told = home.told();
     assert!(told.contains("You remember of Ben: has a dog."), "{told}");
@@ -151,12 +151,12 @@ async fn a_voice_is_learned_by_three_sentences_and_known_in_the_next_conversatio
 async fn forgetting_somebody_deletes_all_of_them_at_once() {
     let mut home = Home::with_anna(SpeakerSettings::default(), "auto").await;
     home.says(ANNA, "Is it noon?").await;
-    home.ring.script.thinks(LlmAct::Call("", vec![("forget_me", "{}")]));
+    home.pipeline.script.thinks(LlmAct::Call("", vec![("forget_me", "{}")]));
     home.says(ANNA, "Forget me.").await;
     assert_eq!(home.people.all(), []);
-    assert_eq!(home.store.persons().await.unwrap(), []);
+    assert_eq!(home.store.people().await.unwrap(), []);
     assert_eq!(home.says(ANNA, "Who am I?").await, "Who am I?");
-    next_turn_works(&mut home.ring).await;
+    next_turn_works(&mut home.pipeline).await;
 }
 
 #[actix::test]
@@ -164,9 +164,9 @@ async fn tools_about_somebody_fail_where_the_voice_is_not_known() {
     let mut home = Home::new(SpeakerSettings::default()).await;
     let calls =
         vec![("remember_about_me", r#"{"fact":"x"}"#), ("ignore_other_voices", r#"{"on":true}"#)];
-    home.ring.script.thinks(LlmAct::Call("", calls));
+    home.pipeline.script.thinks(LlmAct::Call("", calls));
     home.says(BEN, "Remember that I am tall.").await;
-    let prompts = home.ring.script.prompts.lock().unwrap();
+    let prompts = home.pipeline.script.prompts.lock().unwrap();
     let results = prompts.last().unwrap().messages.iter().filter(|m| !m.answers.is_empty());
     let results: Vec<_> = results.map(|m| m.content.clone()).collect();
     assert!(
@@ -179,18 +179,18 @@ async fn tools_about_somebody_fail_where_the_voice_is_not_known() {
 async fn interrupted_by(voice: Option<usize>, ignore_others: bool) -> (Vec<String>, Vec<String>) {
     let settings = SpeakerSettings { ignore_others, ..SpeakerSettings::default() };
     let mut home = Home::with_anna(settings, "realtime").await;
-    home.ring.script.thinks(LlmAct::Write(vec!["One is here. ", "Two is here. "], ms(5)));
+    home.pipeline.script.thinks(LlmAct::Write(vec!["One is here. ", "Two is here. "], ms(5)));
     for _ in 0..2 {
-        home.ring.script.says(TtsAct::Audio { length: ms(4_000), first: ms(50), each: ms(1) });
+        home.pipeline.script.says(TtsAct::Audio { length: ms(4_000), first: ms(50), each: ms(1) });
     }
     home.speaks(ANNA, "Tell me a story.", ms(30)).await;
-    home.ring.until("tts/sentence_start").await;
-    home.ring.stream(sound::silence(600)).await;
+    home.pipeline.until("tts/sentence_start").await;
+    home.pipeline.stream(sound::silence(600)).await;
     home.speaks(voice, "What is the weather?", ms(30)).await;
-    home.ring.until("tts/stop").await;
-    home.ring.pass(Duration::from_secs(5)).await;
-    let seen = (prompts(&home.ring), shown(&home.ring));
-    next_turn_works(&mut home.ring).await;
+    home.pipeline.until("tts/stop").await;
+    home.pipeline.pass(Duration::from_secs(5)).await;
+    let seen = (prompts(&home.pipeline), shown(&home.pipeline));
+    next_turn_works(&mut home.pipeline).await;
     seen
 }
 
@@ -209,12 +209,12 @@ async fn other_voices_do_not_end_a_reply_where_they_are_ignored() {
 async fn a_slow_model_of_voices_delays_an_answer_by_half_a_second_at_most() {
     let mut home = Home::with_anna(SpeakerSettings::default(), "auto").await;
     *home.voices.takes.lock().unwrap() = Duration::from_secs(60);
-    let begun = home.ring.now();
+    let begun = home.pipeline.now();
     assert_eq!(home.says(ANNA, "Is it noon?").await, "Is it noon?");
-    let told = home.ring.log.iter().find(|down| down.what.name() == "stt").unwrap();
+    let told = home.pipeline.log.iter().find(|down| down.what.name() == "stt").unwrap();
     assert!(told.at - begun < ms(2_000 + 700 + 500 + 100), "{:?}", told.at - begun);
-    next_turn_works(&mut home.ring).await;
-    home.ring.hang_up().await;
+    next_turn_works(&mut home.pipeline).await;
+    home.pipeline.hang_up().await;
 }
 
 #[actix::test]
@@ -224,7 +224,7 @@ async fn a_store_that_is_down_costs_memories_and_no_answers() {
     for _ in 0..3 {
         assert_eq!(home.says(ANNA, "Is it noon?").await, "[Anna] Is it noon?");
     }
-    home.ring.script.thinks(LlmAct::Call("", vec![("remember_my_voice", r#"{"name":"Ben"}"#)]));
+    home.pipeline.script.thinks(LlmAct::Call("", vec![("remember_my_voice", r#"{"name":"Ben"}"#)]));
     for words in ["I am Ben.", "Second.", "Third."] {
         home.says(BEN, words).await;
     }
@@ -238,7 +238,7 @@ async fn a_store_that_is_down_costs_memories_and_no_answers() {
     home.says(BEN, "Well.").await;
     home.says(BEN, "So what?").await;
     assert!(!home.told().contains("not learned"), "{}", home.told());
-    home.ring.script.thinks(LlmAct::Call("", vec![("remember_my_voice", r#"{"name":"Ben"}"#)]));
+    home.pipeline.script.thinks(LlmAct::Call("", vec![("remember_my_voice", r#"{"name":"Ben"}"#)]));
     for words in ["I am Ben.", "Second.", "Third."] {
         home.says(BEN, words).await;
     }
@@ -248,18 +248,20 @@ async fn a_store_that_is_down_costs_memories_and_no_answers() {
 #[actix::test]
 async fn a_short_word_is_no_voice_and_a_name_that_is_taken_is_refused() {
     let mut home = Home::with_anna(SpeakerSettings::default(), "auto").await;
-    home.ring.script.thinks(LlmAct::Call("", vec![("remember_my_voice", r#"{"name":"Anna"}"#)]));
+    home.pipeline
+        .script
+        .thinks(LlmAct::Call("", vec![("remember_my_voice", r#"{"name":"Anna"}"#)]));
     for words in ["I am Anna too.", "Second.", "Third."] {
         home.says(BEN, words).await;
     }
     home.says(BEN, "Who am I?").await;
     assert!(home.told().contains("another person has this name"), "{}", home.told());
     let asked = home.voices.asked.lock().unwrap().len();
-    home.ring.script.hears(AsrAct::Text("Stop it", ms(10)));
-    start(&home.ring, "manual");
-    home.ring.stream(sound::voice(600)).await;
-    home.ring.text(r#"{"type":"listen","state":"stop"}"#);
-    home.ring.until("tts/stop").await;
+    home.pipeline.script.hears(AsrAct::Text("Stop it", ms(10)));
+    start(&home.pipeline, "manual");
+    home.pipeline.stream(sound::voice(600)).await;
+    home.pipeline.text(r#"{"type":"listen","state":"stop"}"#);
+    home.pipeline.until("tts/stop").await;
     assert_eq!(home.voices.asked.lock().unwrap().len(), asked);
 }
 
@@ -270,26 +272,30 @@ async fn a_question_is_answered_though_a_voice_that_is_ignored_follows_it() {
         let mut home = Home::with_anna(settings.clone(), "realtime").await;
         home.enrol(BEN, "Ben").await;
         home.says(ANNA, "Good day.").await;
-        start(&home.ring, "realtime");
+        start(&home.pipeline, "realtime");
         let words = |voice| if voice == ANNA { "What time is it?" } else { "Pass me the salt." };
         for (voice, takes) in [(first, 900), (second, 30)] {
-            home.ring.script.thinks(LlmAct::Write(vec!["Noon."], ms(3_000)));
+            home.pipeline.script.thinks(LlmAct::Write(vec!["Noon."], ms(3_000)));
             home.speaks(voice, words(voice), ms(takes)).await;
         }
-        home.ring.until("tts/stop").await;
-        home.ring.pass(ms(1)).await;
+        home.pipeline.until("tts/stop").await;
+        home.pipeline.pass(ms(1)).await;
         assert_eq!(
-            prompts(&home.ring).last().unwrap(),
+            prompts(&home.pipeline).last().unwrap(),
             "[Anna] What time is it?",
             "{first:?} first"
         );
-        assert_eq!(transcripts(&home.ring), ["Good day.", "What time is it?"], "{first:?} first");
+        assert_eq!(
+            transcripts(&home.pipeline),
+            ["Good day.", "What time is it?"],
+            "{first:?} first"
+        );
         let known = |name: &str| home.people.all().into_iter().find(|p| p.name == name).unwrap();
         let said: Vec<_> = known("Anna").exchanges.iter().map(|e| e.said.clone()).collect();
         assert_eq!(said, ["Good day.", "What time is it?"], "{first:?} first");
         assert_eq!(known("Ben").exchanges, [], "{first:?} first");
-        next_turn_works(&mut home.ring).await;
-        home.ring.hang_up().await;
+        next_turn_works(&mut home.pipeline).await;
+        home.pipeline.hang_up().await;
     }
 }
 
@@ -301,7 +307,7 @@ async fn everybody_is_heard_again_once_the_person_who_is_spoken_to_is_deleted() 
     let anna = home.people.all()[0].id.clone();
     home.people.delete(&anna).await.unwrap();
     assert_eq!(home.says(BEN, "Is it noon?").await, "Is it noon?");
-    next_turn_works(&mut home.ring).await;
+    next_turn_works(&mut home.pipeline).await;
 }
 
 #[actix::test]
@@ -309,15 +315,15 @@ async fn who_is_not_recognised_can_neither_rename_nor_delete_the_one_before() {
     let mut home = Home::with_anna(SpeakerSettings::default(), "auto").await;
     home.says(ANNA, "Good day.").await;
     for call in [("remember_my_voice", r#"{"name":"Ben"}"#), ("forget_me", "{}")] {
-        home.ring.script.thinks(LlmAct::Call("", vec![call]));
+        home.pipeline.script.thinks(LlmAct::Call("", vec![call]));
         home.says(None, "Now.").await;
         let names: Vec<_> = home.people.all().iter().map(|person| person.name.clone()).collect();
         assert_eq!(names, ["Anna"], "{call:?}");
-        let prompts = home.ring.script.prompts.lock().unwrap();
+        let prompts = home.pipeline.script.prompts.lock().unwrap();
         let last = prompts.last().unwrap().messages.last().unwrap();
         assert!(last.content.contains("too little was said"), "{call:?}: {}", last.content);
     }
-    next_turn_works(&mut home.ring).await;
+    next_turn_works(&mut home.pipeline).await;
 }
 
 #[actix::test]
@@ -344,7 +350,7 @@ async fn who_is_deleted_at_another_instance_is_forgotten_here_with_the_next_chan
 #[actix::test]
 async fn the_model_is_told_how_many_sentences_are_left_with_each_of_them() {
     let mut home = Home::new(SpeakerSettings::default()).await;
-    home.ring.script.thinks(LlmAct::Call("", vec![("remember_my_voice", r#"{"name":"Ben"}"#)]));
+    home.pipeline.script.thinks(LlmAct::Call("", vec![("remember_my_voice", r#"{"name":"Ben"}"#)]));
     home.says(BEN, "Please remember my voice, I am Ben.").await;
     home.says(BEN, "Today it rains.").await;
     assert!(home.told().contains("ask for one more sentence"), "{}", home.told());
@@ -357,9 +363,9 @@ async fn words_of_a_voice_that_is_ignored_do_not_go_to_the_model() {
     let settings = SpeakerSettings { ignore_others: true, ..SpeakerSettings::default() };
     let mut home = Home::with_anna(settings, "auto").await;
     home.says(ANNA, "Good day.").await;
-    start(&home.ring, "auto");
+    start(&home.pipeline, "auto");
     home.speaks(BEN, "Pass me the salt.", ms(50)).await;
-    home.ring.pass(Duration::from_secs(5)).await;
-    assert_eq!(prompts(&home.ring), ["[Anna] Good day."]);
-    next_turn_works(&mut home.ring).await;
+    home.pipeline.pass(Duration::from_secs(5)).await;
+    assert_eq!(prompts(&home.pipeline), ["[Anna] Good day."]);
+    next_turn_works(&mut home.pipeline).await;
 }

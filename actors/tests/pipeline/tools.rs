@@ -69,19 +69,20 @@ impl ToolSource for Waiting {
 async fn listening_with(settings: PipelineSettings) -> (TestPipeline, Arc<Waiting>) {
     freeze();
     let source = Arc::new(Waiting::default());
-    let mut ring = TestPipeline::connect_with(settings, vec![source.clone()]);
-    ring.greet(1).await;
-    start(&ring, "auto");
-    ring.forget();
-    (ring, source)
+    let mut pipeline = TestPipeline::connect_with(settings, vec![source.clone()]);
+    pipeline.greet(1).await;
+    start(&pipeline, "auto");
+    pipeline.forget();
+    (pipeline, source)
 }
 
 async fn listening() -> (TestPipeline, Arc<Waiting>) {
     listening_with(PipelineSettings::default()).await
 }
 
-fn last_result(ring: &TestPipeline) -> String {
-    ring.script
+fn last_result(pipeline: &TestPipeline) -> String {
+    pipeline
+        .script
         .last_prompt()
         .iter()
         .rev()
@@ -91,21 +92,21 @@ fn last_result(ring: &TestPipeline) -> String {
 
 #[actix::test]
 async fn words_before_a_call_are_spoken_at_once_and_all_is_remembered() {
-    let (mut ring, _) = listening().await;
-    ring.script.thinks(LlmAct::Call("😊 Let me look", vec![("wait_here", r#"{"ms": 1000}"#)]));
-    ring.script.thinks(LlmAct::Write(vec!["It is done."], ms(10)));
-    speak(&ring).await;
-    let spoken = ring.until("tts/sentence_start").await;
+    let (mut pipeline, _) = listening().await;
+    pipeline.script.thinks(LlmAct::Call("😊 Let me look", vec![("wait_here", r#"{"ms": 1000}"#)]));
+    pipeline.script.thinks(LlmAct::Write(vec!["It is done."], ms(10)));
+    speak(&pipeline).await;
+    let spoken = pipeline.until("tts/sentence_start").await;
     assert_eq!(spoken.what.text(), "Let me look");
-    assert_eq!(ring.script.prompts.lock().unwrap().len(), 1, "spoken while the tool runs");
-    ring.until("tts/stop").await;
-    assert_eq!(shown(&ring), ["Let me look", "It is done."]);
-    next_turn_works(&mut ring).await;
-    let prompt = ring.script.prompts.lock().unwrap().last().unwrap().clone();
+    assert_eq!(pipeline.script.prompts.lock().unwrap().len(), 1, "spoken while the tool runs");
+    pipeline.until("tts/stop").await;
+    assert_eq!(shown(&pipeline), ["Let me look", "It is done."]);
+    next_turn_works(&mut pipeline).await;
+    let prompt = pipeline.script.prompts.lock().unwrap().last().unwrap().clone();
     let told: Vec<&str> = prompt.messages[1..].iter().map(|m| m.content.as_str()).collect();
     assert_eq!(told, ["hello there", "Let me look", "waited", "It is done.", "hello there"]);
     assert_eq!(prompt.messages[2].calls[0].id, prompt.messages[3].answers);
-    ring.hang_up().await;
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
@@ -117,56 +118,56 @@ async fn a_model_that_says_nothing_after_its_calls_is_not_apologised_for() {
         ("😊", "Done.", "happy"),
         ("…", "Done.", "neutral"),
     ] {
-        let (mut ring, _) = listening().await;
-        ring.script.thinks(LlmAct::Call("", vec![("wait_here", r#"{"ms": 10}"#)]));
-        ring.script.thinks(LlmAct::Write(vec![said], ms(10)));
-        speak(&ring).await;
-        ring.until("tts/stop").await;
-        assert_eq!(shown(&ring), [shows], "{said}");
-        let Received::Text(told) = &ring.log[1].what else { panic!("no face") };
+        let (mut pipeline, _) = listening().await;
+        pipeline.script.thinks(LlmAct::Call("", vec![("wait_here", r#"{"ms": 10}"#)]));
+        pipeline.script.thinks(LlmAct::Write(vec![said], ms(10)));
+        speak(&pipeline).await;
+        pipeline.until("tts/stop").await;
+        assert_eq!(shown(&pipeline), [shows], "{said}");
+        let Received::Text(told) = &pipeline.log[1].what else { panic!("no face") };
         if said != "👌" {
             assert_eq!(told["emotion"], face, "{said}");
         }
-        next_turn_works(&mut ring).await;
-        assert_eq!(ring.script.last_prompt()[4], "Assistant: Done.");
-        ring.hang_up().await;
+        next_turn_works(&mut pipeline).await;
+        assert_eq!(pipeline.script.last_prompt()[4], "Assistant: Done.");
+        pipeline.hang_up().await;
     }
     // A call that failed is not done.
-    let (mut ring, _) = listening().await;
-    ring.script.thinks(LlmAct::Call("", vec![("wait_here", "{}")]));
-    ring.script.thinks(LlmAct::Write(vec![], ms(10)));
-    speak(&ring).await;
-    ring.until("tts/stop").await;
-    assert_eq!(shown(&ring), [SORRY]);
-    ring.hang_up().await;
+    let (mut pipeline, _) = listening().await;
+    pipeline.script.thinks(LlmAct::Call("", vec![("wait_here", "{}")]));
+    pipeline.script.thinks(LlmAct::Write(vec![], ms(10)));
+    speak(&pipeline).await;
+    pipeline.until("tts/stop").await;
+    assert_eq!(shown(&pipeline), [SORRY]);
+    pipeline.hang_up().await;
     let mut settings = PipelineSettings::default();
     settings.phrases.done = Phrase::new("", "");
-    let (mut ring, _) = listening_with(settings).await;
-    ring.script.thinks(LlmAct::Call("", vec![("wait_here", r#"{"ms": 10}"#)]));
-    ring.script.thinks(LlmAct::Write(vec!["😊"], ms(10)));
-    speak(&ring).await;
-    ring.pass(ms(5_000)).await;
-    assert_eq!(ring.names(), ["stt", "llm"], "silence");
-    next_turn_works(&mut ring).await;
-    ring.hang_up().await;
+    let (mut pipeline, _) = listening_with(settings).await;
+    pipeline.script.thinks(LlmAct::Call("", vec![("wait_here", r#"{"ms": 10}"#)]));
+    pipeline.script.thinks(LlmAct::Write(vec!["😊"], ms(10)));
+    speak(&pipeline).await;
+    pipeline.pass(ms(5_000)).await;
+    assert_eq!(pipeline.names(), ["stt", "llm"], "silence");
+    next_turn_works(&mut pipeline).await;
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
 async fn calls_of_one_round_run_at_the_same_time() {
-    let (mut ring, source) = listening().await;
+    let (mut pipeline, source) = listening().await;
     let call = ("wait_here", r#"{"ms": 1000}"#);
-    ring.script.thinks(LlmAct::Call("", vec![call, call, call]));
-    speak(&ring).await;
-    ring.until("tts/stop").await;
+    pipeline.script.thinks(LlmAct::Call("", vec![call, call, call]));
+    speak(&pipeline).await;
+    pipeline.until("tts/stop").await;
     let begun = source.begun.lock().unwrap().clone();
     assert_eq!(begun.len(), 3);
     assert!(begun.iter().all(|(at, _)| *at - begun[0].0 < ms(10)));
-    ring.hang_up().await;
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
 async fn mistakes_in_a_call_are_told_to_the_model_which_may_do_better() {
-    let (mut ring, source) = listening().await;
+    let (mut pipeline, source) = listening().await;
     for (name, arguments, result) in [
         (
             "wait_here",
@@ -182,57 +183,57 @@ async fn mistakes_in_a_call_are_told_to_the_model_which_may_do_better() {
         ),
         ("wait.there", "{}", "error: there is no tool `wait_there`"),
     ] {
-        ring.forget();
-        start(&ring, "auto");
-        ring.script.thinks(LlmAct::Call("", vec![(name, arguments)]));
-        speak(&ring).await;
-        ring.until("tts/stop").await;
-        assert_eq!(last_result(&ring), result);
-        assert_eq!(shown(&ring), ["Good day."]);
+        pipeline.forget();
+        start(&pipeline, "auto");
+        pipeline.script.thinks(LlmAct::Call("", vec![(name, arguments)]));
+        speak(&pipeline).await;
+        pipeline.until("tts/stop").await;
+        assert_eq!(last_result(&pipeline), result);
+        assert_eq!(shown(&pipeline), ["Good day."]);
     }
     assert!(source.begun.lock().unwrap().is_empty());
-    ring.hang_up().await;
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
 async fn after_ten_rounds_the_model_keeps_the_tools_and_may_not_call_them() {
-    let (mut ring, source) = listening().await;
+    let (mut pipeline, source) = listening().await;
     for _ in 0..11 {
-        ring.script.thinks(LlmAct::Call("", vec![("wait_here", r#"{"ms": 1}"#)]));
+        pipeline.script.thinks(LlmAct::Call("", vec![("wait_here", r#"{"ms": 1}"#)]));
     }
-    speak(&ring).await;
-    ring.until("tts/stop").await;
+    speak(&pipeline).await;
+    pipeline.until("tts/stop").await;
     assert_eq!(source.ended().len(), 10);
-    let prompts = ring.script.prompts.lock().unwrap().clone();
+    let prompts = pipeline.script.prompts.lock().unwrap().clone();
     assert_eq!(prompts.len(), 11);
     let offered = |n: usize| (prompts[n].tools.len(), prompts[n].tool_choice);
     assert_eq!([offered(9), offered(10)], [(2, ToolChoice::Auto), (2, ToolChoice::None)]);
-    assert_eq!(shown(&ring), ["Sorry, something went wrong. Please try again."]);
-    next_turn_works(&mut ring).await;
-    ring.hang_up().await;
+    assert_eq!(shown(&pipeline), ["Sorry, something went wrong. Please try again."]);
+    next_turn_works(&mut pipeline).await;
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
 async fn a_turn_has_a_time_limit_for_all_its_tools() {
     let mut settings = PipelineSettings::default();
     settings.tools.turn_total = Duration::from_secs(5);
-    let (mut ring, source) = listening_with(settings).await;
-    ring.script.thinks(LlmAct::Call("", vec![("wait_here", r#"{"ms": 100000}"#)]));
-    speak(&ring).await;
-    ring.until("tts/stop").await;
-    assert_eq!(last_result(&ring), "error: the tool did not answer within 5 s");
-    assert_eq!(ring.script.prompts.lock().unwrap()[1].tool_choice, ToolChoice::None);
+    let (mut pipeline, source) = listening_with(settings).await;
+    pipeline.script.thinks(LlmAct::Call("", vec![("wait_here", r#"{"ms": 100000}"#)]));
+    speak(&pipeline).await;
+    pipeline.until("tts/stop").await;
+    assert_eq!(last_result(&pipeline), "error: the tool did not answer within 5 s");
+    assert_eq!(pipeline.script.prompts.lock().unwrap()[1].tool_choice, ToolChoice::None);
     assert_eq!(source.ended(), [""; 0]);
-    ring.hang_up().await;
+    pipeline.hang_up().await;
 }
 
 /// Every time from `from` to `to` in which a device that plays what it is sent, packet after
 /// packet, is silent.
-fn silences(ring: &TestPipeline, from: Duration, to: Duration) -> Vec<Duration> {
+fn silences(pipeline: &TestPipeline, from: Duration, to: Duration) -> Vec<Duration> {
     const PACKET: Duration = ms(60);
     let mut quiet_from = from;
     let mut silences = Vec::new();
-    for at in audio_times(ring).into_iter().filter(|at| *at < to) {
+    for at in audio_times(pipeline).into_iter().filter(|at| *at < to) {
         silences.push(at.saturating_sub(quiet_from));
         quiet_from = quiet_from.max(at) + PACKET;
     }
@@ -244,27 +245,27 @@ fn silences(ring: &TestPipeline, from: Duration, to: Duration) -> Vec<Duration> 
 async fn check_19_a_tool_of_200_s_is_bridged_and_nobody_is_sent_away() {
     let mut settings = PipelineSettings::default();
     settings.tools.turn_total = Duration::from_secs(250);
-    let (mut ring, _) = listening_with(settings).await;
-    ring.script.thinks(LlmAct::Call("", vec![("wait_here", r#"{"ms": 200000}"#)]));
-    speak(&ring).await;
-    let asked = ring.until("stt").await.at;
-    let bridged = ring.until("tts/sentence_start").await;
+    let (mut pipeline, _) = listening_with(settings).await;
+    pipeline.script.thinks(LlmAct::Call("", vec![("wait_here", r#"{"ms": 200000}"#)]));
+    speak(&pipeline).await;
+    let asked = pipeline.until("stt").await.at;
+    let bridged = pipeline.until("tts/sentence_start").await;
     assert_eq!(bridged.what.text(), "One moment, please.");
     let after = bridged.at - asked;
     assert!((ms(1_500)..ms(1_700)).contains(&after), "{after:?}");
-    ring.until("tts/stop").await;
-    let said = shown(&ring);
+    pipeline.until("tts/stop").await;
+    let said = shown(&pipeline);
     assert_eq!(said.last().unwrap(), "Good day.");
     assert_eq!(said.iter().filter(|s| *s == "One moment, please.").count(), 1);
     assert!(said.iter().filter(|s| *s == "Still working on it.").count() > 30, "{said:?}");
-    assert!(ring.now() - asked > Duration::from_secs(200));
-    let longest = silences(&ring, asked, ring.now()).into_iter().max().unwrap();
+    assert!(pipeline.now() - asked > Duration::from_secs(200));
+    let longest = silences(&pipeline, asked, pipeline.now()).into_iter().max().unwrap();
     assert!(longest < Duration::from_secs(5), "{longest:?}");
-    assert!(!ring.log.iter().any(|d| matches!(d.what, Received::Closed(_))));
-    next_turn_works(&mut ring).await;
-    let told = ring.script.last_prompt();
+    assert!(!pipeline.log.iter().any(|d| matches!(d.what, Received::Closed(_))));
+    next_turn_works(&mut pipeline).await;
+    let told = pipeline.script.last_prompt();
     assert!(!told.iter().any(|m| m.contains("moment")), "fillers are not remembered: {told:?}");
-    ring.hang_up().await;
+    pipeline.hang_up().await;
 }
 
 /// A synthesiser that lets wait for its sound.
@@ -293,70 +294,70 @@ async fn no_silence_within_a_tool_of_28_s_is_longer_than_5_s() {
         ("a slow voice before", "Well", after(sound(9_000, 80), fillers(900, 80)), 1_500),
         ("late words before", "Well", after(sound(900, 3_000), fillers(900, 80)), 1_500),
     ] {
-        let (mut ring, source) = listening().await;
+        let (mut pipeline, source) = listening().await;
         for act in sounds {
-            ring.script.says(act);
+            pipeline.script.says(act);
         }
-        ring.script.thinks(LlmAct::Call(before, vec![("wait_here", r#"{"ms": 28000}"#)]));
-        speak(&ring).await;
-        ring.until("tts/stop").await;
-        let epoch = Instant::now() - ring.now();
+        pipeline.script.thinks(LlmAct::Call(before, vec![("wait_here", r#"{"ms": 28000}"#)]));
+        speak(&pipeline).await;
+        pipeline.until("tts/stop").await;
+        let epoch = Instant::now() - pipeline.now();
         let from = source.begun.lock().unwrap()[0].0 - epoch;
-        let all = silences(&ring, from, from + ms(28_000));
+        let all = silences(&pipeline, from, from + ms(28_000));
         let longest = all.iter().max().unwrap();
         assert!(*longest <= ms(5_000), "{name}: {longest:?}");
         // The first one is before anything was said, and the last is ended by the tool.
         let between: Vec<&Duration> =
             all[1..all.len() - 1].iter().filter(|s| **s > ms(900)).collect();
         assert!(between.iter().all(|s| **s >= ms(shortest)), "{name}: {between:?}");
-        let said = shown(&ring);
+        let said = shown(&pipeline);
         let phrases = said.iter().filter(|s| s.contains("moment") || s.contains("Still")).count();
         assert!((3..=9).contains(&phrases), "{name}: {phrases}");
         eprintln!("{name}: {phrases} phrases, {longest:?} at most, {between:?} between");
-        ring.hang_up().await;
+        pipeline.hang_up().await;
     }
 }
 
 #[actix::test]
 async fn a_quick_tool_is_not_bridged() {
-    let (mut ring, _) = listening().await;
-    ring.script.thinks(LlmAct::Call("", vec![("wait_here", r#"{"ms": 1400}"#)]));
-    speak(&ring).await;
-    ring.until("tts/stop").await;
-    assert_eq!(shown(&ring), ["Good day."]);
-    ring.hang_up().await;
+    let (mut pipeline, _) = listening().await;
+    pipeline.script.thinks(LlmAct::Call("", vec![("wait_here", r#"{"ms": 1400}"#)]));
+    speak(&pipeline).await;
+    pipeline.until("tts/stop").await;
+    assert_eq!(shown(&pipeline), ["Good day."]);
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
 async fn an_interruption_cancels_calls_but_those_that_finish() {
-    let (mut ring, source) = listening().await;
+    let (mut pipeline, source) = listening().await;
     let calls = vec![("wait_here", r#"{"ms": 5000}"#), ("wait_on", r#"{"ms": 5000}"#)];
-    ring.script.thinks(LlmAct::Call("", calls));
-    speak(&ring).await;
-    ring.pass(ms(1_000)).await;
-    abort(&ring);
-    ring.pass(Duration::from_secs(10)).await;
+    pipeline.script.thinks(LlmAct::Call("", calls));
+    speak(&pipeline).await;
+    pipeline.pass(ms(1_000)).await;
+    abort(&pipeline);
+    pipeline.pass(Duration::from_secs(10)).await;
     assert_eq!(source.begun.lock().unwrap().len(), 2);
     assert_eq!(source.ended(), ["wait.on"]);
-    next_turn_works(&mut ring).await;
-    let told = ring.script.last_prompt();
+    next_turn_works(&mut pipeline).await;
+    let told = pipeline.script.last_prompt();
     assert_eq!(told[3], "Tool: error: the person interrupted; the call was cancelled");
     assert_eq!(told[4], "Tool: the person interrupted; the call goes on without its result");
-    ring.hang_up().await;
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
 async fn a_connection_that_ends_cancels_calls_but_those_that_finish() {
-    let (mut ring, source) = listening().await;
+    let (mut pipeline, source) = listening().await;
     let calls = vec![("wait_here", r#"{"ms": 5000}"#), ("wait_on", r#"{"ms": 5000}"#)];
-    ring.script.thinks(LlmAct::Call("", calls));
-    speak(&ring).await;
-    ring.pass(ms(500)).await;
+    pipeline.script.thinks(LlmAct::Call("", calls));
+    speak(&pipeline).await;
+    pipeline.pass(ms(500)).await;
     assert_eq!(source.begun.lock().unwrap().len(), 2);
-    ring.lose();
+    pipeline.lose();
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(source.ended(), ["wait.on"]);
-    ring.hang_up().await;
+    pipeline.hang_up().await;
 }
 
 /// Answers with a picture at once.
@@ -414,21 +415,21 @@ async fn a_picture_is_described_by_a_model_that_sees_where_there_is_one() {
     let eye = Arc::new(Eye::default());
     let describer: Option<Arc<dyn ImageDescriber>> = Some(eye.clone());
     let settings = PipelineSettings::default();
-    let mut ring =
+    let mut pipeline =
         TestPipeline::connect_seeing(settings.clone(), vec![Arc::new(Camera)], describer);
-    ring.greet(1).await;
-    let look = async |ring: &mut TestPipeline| {
-        ring.forget();
-        start(ring, "auto");
-        ring.script.thinks(LlmAct::Call("", vec![("look", "{}")]));
-        speak(ring).await;
-        ring.until("tts/stop").await;
-        last_result(ring)
+    pipeline.greet(1).await;
+    let look = async |pipeline: &mut TestPipeline| {
+        pipeline.forget();
+        start(pipeline, "auto");
+        pipeline.script.thinks(LlmAct::Call("", vec![("look", "{}")]));
+        speak(pipeline).await;
+        pipeline.until("tts/stop").await;
+        last_result(pipeline)
     };
-    let told = look(&mut ring).await;
+    let told = look(&mut pipeline).await;
     assert_eq!(told, "taken\n[a picture, image/png, 0 kB, described by a model that sees: a cat]");
-    assert_eq!(shown(&ring), ["One moment, please.", "Good day."], "looking is bridged too");
-    let told = look(&mut ring).await;
+    assert_eq!(shown(&pipeline), ["One moment, please.", "Good day."], "looking is bridged too");
+    let told = look(&mut pipeline).await;
     let note =
         "[a picture, image/png, 0 kB, which you cannot see: the vision model failed: unavailable]";
     assert_eq!(told, format!("taken\n{note}"));
@@ -436,16 +437,16 @@ async fn a_picture_is_described_by_a_model_that_sees_where_there_is_one() {
     for (question, seen) in eye.0.lock().unwrap().iter() {
         assert!(question.ends_with("who has asked: hello there") && *seen == picture, "{question}");
     }
-    ring.script.thinks(LlmAct::Call("", vec![("look", "{}")]));
-    start(&ring, "auto");
-    speak(&ring).await;
-    ring.until("tts/start").await;
-    abort(&ring);
-    ring.until("tts/stop").await;
-    next_turn_works(&mut ring).await;
+    pipeline.script.thinks(LlmAct::Call("", vec![("look", "{}")]));
+    start(&pipeline, "auto");
+    speak(&pipeline).await;
+    pipeline.until("tts/start").await;
+    abort(&pipeline);
+    pipeline.until("tts/stop").await;
+    next_turn_works(&mut pipeline).await;
     let cancelled = "Tool: error: the person interrupted; the call was cancelled";
-    assert!(ring.script.last_prompt().iter().any(|told| told == cancelled));
-    ring.hang_up().await;
+    assert!(pipeline.script.last_prompt().iter().any(|told| told == cancelled));
+    pipeline.hang_up().await;
 
     let mut blind = TestPipeline::connect_with(settings, vec![Arc::new(Camera)]);
     blind.greet(1).await;

@@ -44,34 +44,34 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Gives the server a detector that judges so, each time within 40 ms.
-fn detect(ring: &TestPipeline, judgements: &[Option<f32>]) -> Arc<Scripted> {
-    detect_within(ring, ms(40), judgements)
+fn detect(pipeline: &TestPipeline, judgements: &[Option<f32>]) -> Arc<Scripted> {
+    detect_within(pipeline, ms(40), judgements)
 }
 
 fn detect_within(
-    ring: &TestPipeline,
+    pipeline: &TestPipeline,
     takes: Duration,
     judgements: &[Option<f32>],
 ) -> Arc<Scripted> {
     let judgements = Mutex::new(judgements.iter().copied().collect());
     let detector = Arc::new(Scripted { judgements, takes, ..Scripted::default() });
-    *lock(&ring.script.turn_detector) = Some(detector.clone());
+    *lock(&pipeline.script.turn_detector) = Some(detector.clone());
     detector
 }
 
 /// Says something, is silent for two seconds, and returns how much silence ended the turn.
-async fn waited(ring: &mut TestPipeline) -> Duration {
-    waited_for(ring, 2_000).await
+async fn waited(pipeline: &mut TestPipeline) -> Duration {
+    waited_for(pipeline, 2_000).await
 }
 
-async fn waited_for(ring: &mut TestPipeline, silence: u64) -> Duration {
-    ring.forget();
-    ring.script.hears(AsrAct::Text("你好呀", Duration::ZERO));
-    ring.stream(sound::voice(1_000)).await;
-    let silent = ring.now();
-    ring.stream(sound::silence(silence)).await;
-    ring.until("stt").await;
-    let told = ring.log.iter().find(|down| down.what.name() == "stt");
+async fn waited_for(pipeline: &mut TestPipeline, silence: u64) -> Duration {
+    pipeline.forget();
+    pipeline.script.hears(AsrAct::Text("你好呀", Duration::ZERO));
+    pipeline.stream(sound::voice(1_000)).await;
+    let silent = pipeline.now();
+    pipeline.stream(sound::silence(silence)).await;
+    pipeline.until("stt").await;
+    let told = pipeline.log.iter().find(|down| down.what.name() == "stt");
     told.expect("it was just waited for").at - silent
 }
 
@@ -96,102 +96,102 @@ async fn what_is_likely_over_is_answered_soon_and_what_is_not_late() {
         (&[], 700),
         (&[None, UNSURE], 700),
     ] {
-        let mut ring = listening("auto").await;
-        let detector = detect(&ring, judgements);
-        about(waited(&mut ring).await, expected);
+        let mut pipeline = listening("auto").await;
+        let detector = detect(&pipeline, judgements);
+        about(waited(&mut pipeline).await, expected);
         assert!(!lock(&detector.asked).is_empty());
-        ring.until("tts/stop").await;
-        next_turn_works(&mut ring).await;
-        ring.hang_up().await;
+        pipeline.until("tts/stop").await;
+        next_turn_works(&mut pipeline).await;
+        pipeline.hang_up().await;
     }
 }
 
 #[actix::test]
 async fn the_detector_is_given_the_speech_with_its_silence() {
-    let mut ring = listening("auto").await;
-    let detector = detect(&ring, &[UNSURE, UNSURE]);
-    waited(&mut ring).await;
+    let mut pipeline = listening("auto").await;
+    let detector = detect(&pipeline, &[UNSURE, UNSURE]);
+    waited(&mut pipeline).await;
     let asked = lock(&detector.asked).clone();
     let [first, second] = asked[..] else { panic!("{asked:?}") };
     // 1 s of voice, 300 ms of silence; 200 ms later again. What the microphone heard before was nothing.
     assert!((18_000..23_000).contains(&first), "{first}");
     assert_eq!((second - first) / 16, 200);
-    ring.hang_up().await;
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
 async fn who_goes_on_in_time_is_not_answered_and_the_next_silence_is_judged_anew() {
-    let mut ring = listening("auto").await;
-    let detector = detect(&ring, &[UNLIKELY, UNLIKELY, LIKELY]);
-    ring.stream(sound::voice(1_000)).await;
-    ring.stream(sound::silence(840)).await;
-    ring.pass(Duration::ZERO).await;
-    assert_eq!(ring.names(), [""; 0]);
-    about(waited(&mut ring).await, 340);
+    let mut pipeline = listening("auto").await;
+    let detector = detect(&pipeline, &[UNLIKELY, UNLIKELY, LIKELY]);
+    pipeline.stream(sound::voice(1_000)).await;
+    pipeline.stream(sound::silence(840)).await;
+    pipeline.pass(Duration::ZERO).await;
+    assert_eq!(pipeline.names(), [""; 0]);
+    about(waited(&mut pipeline).await, 340);
     assert_eq!(lock(&detector.asked).len(), 3);
-    ring.until("tts/stop").await;
-    next_turn_works(&mut ring).await;
-    ring.hang_up().await;
+    pipeline.until("tts/stop").await;
+    next_turn_works(&mut pipeline).await;
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
 async fn a_judgement_of_a_silence_that_is_over_chooses_nothing() {
-    let mut ring = listening("auto").await;
+    let mut pipeline = listening("auto").await;
     // It comes when the person has gone on for 60 ms, who then is silent for long.
-    detect_within(&ring, ms(160), &[LIKELY]);
-    ring.stream(sound::voice(1_000)).await;
-    ring.stream(sound::silence(360)).await;
-    about(waited(&mut ring).await, 700);
-    ring.hang_up().await;
+    detect_within(&pipeline, ms(160), &[LIKELY]);
+    pipeline.stream(sound::voice(1_000)).await;
+    pipeline.stream(sound::silence(360)).await;
+    about(waited(&mut pipeline).await, 700);
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
 async fn without_a_detector_silence_alone_decides() {
     let mut settings = PipelineSettings::default();
     settings.hearing.silence = ms(900);
-    let mut ring = listening_with(settings, "auto").await;
-    about(waited(&mut ring).await, 900);
-    ring.hang_up().await;
+    let mut pipeline = listening_with(settings, "auto").await;
+    about(waited(&mut pipeline).await, 900);
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
 async fn while_the_server_is_strained_nothing_is_judged() {
-    let mut ring = listening("auto").await;
+    let mut pipeline = listening("auto").await;
     let begun = Instant::now();
     let all_cores = move || begun.elapsed() * u32::try_from(cores()).unwrap_or(1);
-    let governing = actix::spawn(ring.admission().clone().govern(all_cores, Vec::new));
-    ring.pass(ms(2_000)).await;
-    let detector = detect(&ring, &[LIKELY]);
-    about(waited(&mut ring).await, 700);
+    let governing = actix::spawn(pipeline.admission().clone().govern(all_cores, Vec::new));
+    pipeline.pass(ms(2_000)).await;
+    let detector = detect(&pipeline, &[LIKELY]);
+    about(waited(&mut pipeline).await, 700);
     assert_eq!(lock(&detector.asked).len(), 0);
     governing.abort();
-    ring.hang_up().await;
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
 async fn who_pauses_for_long_is_waited_for() {
-    let mut ring = listening("auto").await;
-    detect(&ring, &[LIKELY]);
-    about(waited(&mut ring).await, 340);
-    ring.until("tts/stop").await;
+    let mut pipeline = listening("auto").await;
+    detect(&pipeline, &[LIKELY]);
+    about(waited(&mut pipeline).await, 340);
+    pipeline.until("tts/stop").await;
     // Pauses of about 540 ms, again and again, inside one turn and then in the next.
     for _ in 0..3 {
-        crate::start(&ring, "auto");
-        detect(&ring, &[UNLIKELY; 12]);
+        crate::start(&pipeline, "auto");
+        detect(&pipeline, &[UNLIKELY; 12]);
         for _ in 0..6 {
-            ring.stream(sound::voice(600)).await;
-            ring.stream(sound::silence(540)).await;
+            pipeline.stream(sound::voice(600)).await;
+            pipeline.stream(sound::silence(540)).await;
         }
-        waited(&mut ring).await;
-        ring.until("tts/stop").await;
+        waited(&mut pipeline).await;
+        pipeline.until("tts/stop").await;
     }
-    crate::start(&ring, "auto");
-    detect(&ring, &[LIKELY]);
-    let patient = waited(&mut ring).await;
+    crate::start(&pipeline, "auto");
+    detect(&pipeline, &[LIKELY]);
+    let patient = waited(&mut pipeline).await;
     assert!(patient > ms(440) && patient < ms(620), "{patient:?}");
     // The device comes back: it is still known.
-    ring.lose();
-    let mut again = ring.again();
+    pipeline.lose();
+    let mut again = pipeline.again();
     again.greet(1).await;
     crate::start(&again, "auto");
     detect(&again, &[LIKELY]);
@@ -202,40 +202,40 @@ async fn who_pauses_for_long_is_waited_for() {
 
 #[actix::test]
 async fn nine_turns_after_a_silent_detector_are_as_the_first() {
-    let mut ring = listening("auto").await;
+    let mut pipeline = listening("auto").await;
     let mut judgements = vec![None, None];
     judgements.extend([LIKELY; 9]);
-    detect(&ring, &judgements);
-    about(waited(&mut ring).await, 700);
-    ring.until("tts/stop").await;
+    detect(&pipeline, &judgements);
+    about(waited(&mut pipeline).await, 700);
+    pipeline.until("tts/stop").await;
     for _ in 0..9 {
-        crate::start(&ring, "auto");
-        about(waited(&mut ring).await, 340);
-        ring.until("tts/stop").await;
+        crate::start(&pipeline, "auto");
+        about(waited(&mut pipeline).await, 340);
+        pipeline.until("tts/stop").await;
     }
-    ring.hang_up().await;
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
 async fn who_goes_on_after_an_early_end_is_judged_by_all_that_they_said() {
-    let mut ring = listening("auto").await;
-    let detector = detect(&ring, &[LIKELY, UNSURE, UNSURE]);
+    let mut pipeline = listening("auto").await;
+    let detector = detect(&pipeline, &[LIKELY, UNSURE, UNSURE]);
     // The model thinks for long: nothing is spoken when the person goes on.
-    ring.script.thinks(LlmAct::Write(vec!["Yes."], ms(60_000)));
-    waited_for(&mut ring, 720).await;
-    waited(&mut ring).await;
+    pipeline.script.thinks(LlmAct::Write(vec!["Yes."], ms(60_000)));
+    waited_for(&mut pipeline, 720).await;
+    waited(&mut pipeline).await;
     let asked = lock(&detector.asked).clone();
     let [first, second, _] = asked[..] else { panic!("{asked:?}") };
     // Another second of voice, its pre-roll, and the silences that were part of both.
     assert!(second > first + 20_000, "{asked:?}");
     // Who begins anew later is judged by that alone.
-    detect(&ring, &[]);
-    ring.until("tts/stop").await;
-    crate::start(&ring, "auto");
-    ring.stream(sound::silence(2_400)).await;
-    let detector = detect(&ring, &[UNSURE]);
-    waited(&mut ring).await;
+    detect(&pipeline, &[]);
+    pipeline.until("tts/stop").await;
+    crate::start(&pipeline, "auto");
+    pipeline.stream(sound::silence(2_400)).await;
+    let detector = detect(&pipeline, &[UNSURE]);
+    waited(&mut pipeline).await;
     let third = lock(&detector.asked)[0];
     assert!(third < first + 8_000, "{third}, {first}: its pre-roll alone is more");
-    ring.hang_up().await;
+    pipeline.hang_up().await;
 }

@@ -9,7 +9,7 @@ use hearken_actors::testkit::TestPipeline;
 use hearken_audio::sound;
 use hearken_dialogue::testkit::{AsrAct, LlmAct, TtsAct};
 use hearken_dialogue::turn_trace::{
-    Activity, ClientKind, JournalSettings, Moment, Outcome, Stage, TracedTurn, TurnJournal,
+    ClientKind, JournalSettings, Outcome, Stage, TraceEvent, TracedTurn, TurnJournal, TurnState,
 };
 use hearken_ports::ProviderErrorKind as Kind;
 use hearken_ports::role::Keep;
@@ -23,17 +23,17 @@ fn tries(tries: u32) -> PipelineSettings {
 }
 
 /// What services of the Internet take.
-fn upstreams(ring: &TestPipeline) {
-    ring.script.hears(AsrAct::Text("Is it noon?", ms(250)));
-    ring.script.thinks(LlmAct::Write(vec!["Yes, it is."], ms(350)));
+fn upstreams(pipeline: &TestPipeline) {
+    pipeline.script.hears(AsrAct::Text("Is it noon?", ms(250)));
+    pipeline.script.thinks(LlmAct::Write(vec!["Yes, it is."], ms(350)));
     let length = ms(900);
     let first = ms(150);
     let each = ms(5);
-    ring.script.says(TtsAct::Audio { length, first, each });
+    pipeline.script.says(TtsAct::Audio { length, first, each });
 }
 
-fn last(ring: &TestPipeline) -> TracedTurn {
-    ring.turn_journal().last(1).pop().unwrap()
+fn last(pipeline: &TestPipeline) -> TracedTurn {
+    pipeline.turn_journal().last(1).pop().unwrap()
 }
 
 fn stages(turn: &TracedTurn) -> Vec<Stage> {
@@ -42,7 +42,7 @@ fn stages(turn: &TracedTurn) -> Vec<Stage> {
 
 /// Returns how much of the wait no stage explains.
 fn unexplained(turn: &TracedTurn) -> Duration {
-    let first = turn.moments.iter().find(|(moment, _)| *moment == Moment::FirstPacket).unwrap().1;
+    let first = turn.events.iter().find(|(event, _)| *event == TraceEvent::FirstPacket).unwrap().1;
     let speech = turn.spans.iter().find(|span| span.stage == Stage::Speech).unwrap();
     let mut explained_until = speech.end.unwrap();
     let mut gaps = Duration::ZERO;
@@ -57,18 +57,18 @@ fn unexplained(turn: &TracedTurn) -> Duration {
 
 #[actix::test]
 async fn the_stages_of_a_turn_explain_its_wait() {
-    for with_attempts in [0, 3] {
-        let mut ring = listening_with(tries(with_attempts), "auto").await;
-        upstreams(&ring);
-        speak(&ring).await;
-        ring.until("tts/start").await;
-        assert_eq!((last(&ring).activity, last(&ring).outcome), (Activity::Thinking, None));
-        ring.until("audio").await;
-        assert_eq!(last(&ring).activity, Activity::Speaking);
-        ring.until("tts/stop").await;
-        ring.pass(ms(1)).await;
-        let turn = last(&ring);
-        assert_eq!((turn.activity, turn.outcome), (Activity::Ended, Some(Outcome::Answered)));
+    for with_speculations in [0, 3] {
+        let mut pipeline = listening_with(tries(with_speculations), "auto").await;
+        upstreams(&pipeline);
+        speak(&pipeline).await;
+        pipeline.until("tts/start").await;
+        assert_eq!((last(&pipeline).state, last(&pipeline).outcome), (TurnState::Thinking, None));
+        pipeline.until("audio").await;
+        assert_eq!(last(&pipeline).state, TurnState::Speaking);
+        pipeline.until("tts/stop").await;
+        pipeline.pass(ms(1)).await;
+        let turn = last(&pipeline);
+        assert_eq!((turn.state, turn.outcome), (TurnState::Ended, Some(Outcome::Answered)));
         assert_eq!(turn.kind, ClientKind::Voice);
         assert_eq!(turn.heard.as_deref(), Some("Is it noon?"));
         assert_eq!(turn.said.as_deref(), Some("Yes, it is."));
@@ -85,7 +85,7 @@ async fn the_stages_of_a_turn_explain_its_wait() {
             Stage::Prebuffer,
             Stage::Playback,
         ];
-        if with_attempts > 0 {
+        if with_speculations > 0 {
             expected.push(Stage::Speculation);
         }
         let seen = stages(&turn);
@@ -93,27 +93,27 @@ async fn the_stages_of_a_turn_explain_its_wait() {
         let wait = turn.wait().unwrap();
         let unexplained = unexplained(&turn);
         assert!(unexplained <= ms(5), "{unexplained:?} of {wait:?}: {:#?}", turn.spans);
-        let least = if with_attempts > 0 { ms(750) } else { ms(1_450) };
+        let least = if with_speculations > 0 { ms(750) } else { ms(1_450) };
         assert!((least..least + ms(250)).contains(&wait), "{wait:?}: {:#?}", turn.spans);
-        ring.hang_up().await;
+        pipeline.hang_up().await;
     }
 }
 
 #[actix::test]
-async fn of_an_attempt_that_was_dropped_only_its_time_remains() {
-    let mut ring = listening_with(tries(3), "auto").await;
-    ring.script.hears(AsrAct::Text("Is it", ms(0)));
-    ring.script.thinks(LlmAct::Write(vec!["What?"], ms(1)));
-    ring.stream(sound::voice(1_000)).await;
-    ring.stream(sound::silence(540)).await;
-    assert!(stages(&last(&ring)).contains(&Stage::ModelFirstWord));
-    upstreams(&ring);
-    speak(&ring).await;
-    ring.until("tts/stop").await;
-    ring.pass(ms(1)).await;
-    let turn = last(&ring);
-    let attempts = turn.spans.iter().filter(|span| span.stage == Stage::Speculation);
-    let details: Vec<_> = attempts.map(|span| span.detail.as_deref()).collect();
+async fn of_a_speculation_that_was_dropped_only_its_time_remains() {
+    let mut pipeline = listening_with(tries(3), "auto").await;
+    pipeline.script.hears(AsrAct::Text("Is it", ms(0)));
+    pipeline.script.thinks(LlmAct::Write(vec!["What?"], ms(1)));
+    pipeline.stream(sound::voice(1_000)).await;
+    pipeline.stream(sound::silence(540)).await;
+    assert!(stages(&last(&pipeline)).contains(&Stage::ModelFirstWord));
+    upstreams(&pipeline);
+    speak(&pipeline).await;
+    pipeline.until("tts/stop").await;
+    pipeline.pass(ms(1)).await;
+    let turn = last(&pipeline);
+    let speculations = turn.spans.iter().filter(|span| span.stage == Stage::Speculation);
+    let details: Vec<_> = speculations.map(|span| span.detail.as_deref()).collect();
     assert_eq!(details, [Some("withdrawn"), Some("used")]);
     let asked = turn.spans.iter().filter(|span| span.stage == Stage::ModelFirstWord);
     assert_eq!(asked.count(), 1);
@@ -122,46 +122,46 @@ async fn of_an_attempt_that_was_dropped_only_its_time_remains() {
 
 #[actix::test]
 async fn each_end_of_a_turn_is_told() {
-    let mut ring = listening("auto").await;
-    ring.script.hears(AsrAct::Text("", ms(0)));
-    speak(&ring).await;
-    ring.pass(ms(1)).await;
-    assert_eq!(last(&ring).outcome, Some(Outcome::Silent));
+    let mut pipeline = listening("auto").await;
+    pipeline.script.hears(AsrAct::Text("", ms(0)));
+    speak(&pipeline).await;
+    pipeline.pass(ms(1)).await;
+    assert_eq!(last(&pipeline).outcome, Some(Outcome::Silent));
 
-    ring.script.thinks(LlmAct::Fail(Kind::Unavailable, ms(0)));
-    start(&ring, "auto");
-    speak(&ring).await;
-    ring.until("tts/stop").await;
-    ring.pass(ms(1)).await;
-    assert_eq!(last(&ring).outcome, Some(Outcome::Failed));
+    pipeline.script.thinks(LlmAct::Fail(Kind::Unavailable, ms(0)));
+    start(&pipeline, "auto");
+    speak(&pipeline).await;
+    pipeline.until("tts/stop").await;
+    pipeline.pass(ms(1)).await;
+    assert_eq!(last(&pipeline).outcome, Some(Outcome::Failed));
 
-    ring.forget();
-    ring.script.thinks(LlmAct::Write(vec!["It is one of many. ", "It is another."], ms(1)));
-    start(&ring, "auto");
-    speak(&ring).await;
-    ring.until("audio").await;
-    abort(&ring);
-    ring.until("tts/stop").await;
-    ring.pass(ms(1)).await;
-    let turn = last(&ring);
+    pipeline.forget();
+    pipeline.script.thinks(LlmAct::Write(vec!["It is one of many. ", "It is another."], ms(1)));
+    start(&pipeline, "auto");
+    speak(&pipeline).await;
+    pipeline.until("audio").await;
+    abort(&pipeline);
+    pipeline.until("tts/stop").await;
+    pipeline.pass(ms(1)).await;
+    let turn = last(&pipeline);
     assert_eq!(turn.outcome, Some(Outcome::Interrupted));
     let said = turn.said.unwrap();
     let cut_off = turn.cut_off.unwrap();
     assert!(said.ends_with(&cut_off) && !cut_off.is_empty(), "{cut_off} of {said}");
-    assert!(turn.moments.iter().any(|(moment, _)| *moment == Moment::Cut), "{:?}", turn.moments);
+    assert!(turn.events.iter().any(|(event, _)| *event == TraceEvent::Cut), "{:?}", turn.events);
     assert!(turn.spans.iter().all(|span| span.end.is_some()));
 
-    next_turn_works(&mut ring).await;
-    ring.pass(ms(1)).await;
-    assert_eq!((last(&ring).outcome, last(&ring).cut_off), (Some(Outcome::Answered), None));
+    next_turn_works(&mut pipeline).await;
+    pipeline.pass(ms(1)).await;
+    assert_eq!((last(&pipeline).outcome, last(&pipeline).cut_off), (Some(Outcome::Answered), None));
     // Services that answer at once leave the device's own time.
-    assert!(stages(&last(&ring)).contains(&Stage::StartGuard));
-    ring.forget();
-    ring.script.thinks(LlmAct::Write(vec!["Never."], ms(60_000)));
-    start(&ring, "auto");
-    speak(&ring).await;
-    let journal = ring.turn_journal().clone();
-    ring.hang_up().await;
+    assert!(stages(&last(&pipeline)).contains(&Stage::StartGuard));
+    pipeline.forget();
+    pipeline.script.thinks(LlmAct::Write(vec!["Never."], ms(60_000)));
+    start(&pipeline, "auto");
+    speak(&pipeline).await;
+    let journal = pipeline.turn_journal().clone();
+    pipeline.hang_up().await;
     assert_eq!(journal.last(1)[0].outcome, Some(Outcome::Interrupted));
     assert_eq!(journal.last(9).len(), 5);
 }
@@ -190,9 +190,9 @@ async fn a_journal_keeps_no_more_than_it_may_and_tells_what_has_changed() {
     assert_eq!(*journal.changes().borrow(), told);
     for _ in 0..1_000 {
         traces[1].begin(Stage::Model);
-        traces[1].moment(Moment::Resumed);
+        traces[1].event(TraceEvent::Resumed);
     }
-    assert!(journal.last(2)[1].spans.len() <= 64 && journal.last(2)[1].moments.len() <= 64);
+    assert!(journal.last(2)[1].spans.len() <= 64 && journal.last(2)[1].events.len() <= 64);
     drop(traces);
     assert!(journal.last(2).iter().all(|turn| turn.outcome == Some(Outcome::Silent)));
     // The receiver had a place for one alone.
@@ -218,16 +218,16 @@ async fn where_words_are_not_shown_none_are_though_they_are_kept() {
 }
 
 #[actix::test]
-async fn a_turn_that_is_aborted_while_its_answer_is_attempted_has_ended() {
-    let mut ring = listening_with(tries(3), "auto").await;
-    upstreams(&ring);
-    ring.stream(sound::voice(1_000)).await;
-    ring.stream(sound::silence(540)).await;
-    assert_eq!(last(&ring).outcome, None);
-    abort(&ring);
-    ring.until("tts/stop").await;
-    ring.pass(ms(10_000)).await;
-    assert_eq!(last(&ring).activity, Activity::Ended);
-    next_turn_works(&mut ring).await;
-    ring.hang_up().await;
+async fn a_turn_that_is_aborted_while_its_answer_is_begun_early_has_ended() {
+    let mut pipeline = listening_with(tries(3), "auto").await;
+    upstreams(&pipeline);
+    pipeline.stream(sound::voice(1_000)).await;
+    pipeline.stream(sound::silence(540)).await;
+    assert_eq!(last(&pipeline).outcome, None);
+    abort(&pipeline);
+    pipeline.until("tts/stop").await;
+    pipeline.pass(ms(10_000)).await;
+    assert_eq!(last(&pipeline).state, TurnState::Ended);
+    next_turn_works(&mut pipeline).await;
+    pipeline.hang_up().await;
 }

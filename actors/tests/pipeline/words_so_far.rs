@@ -1,5 +1,5 @@
 //! Words that are known while somebody still speaks: told to clients that ask for them, and waited after where they are
-//! unfinished. Clients that send nothing in silence. Not for the answers that are attempted with words.
+//! unfinished. Clients that send nothing in silence. Not for the answers that are begun early with words.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should say where")]
 
@@ -22,16 +22,16 @@ fn tries(tries: u32) -> PipelineSettings {
 /// Connects a client that listens and asks, or does not ask, for partial transcripts.
 async fn asking(asks: bool, tries: u32) -> TestPipeline {
     freeze();
-    let mut ring = TestPipeline::connect(self::tries(tries));
-    ring.greet_with(1, &format!(r#"{{"partial_stt":{asks}}}"#)).await;
-    ring.text(r#"{"type":"listen","state":"start","mode":"auto"}"#);
-    ring.forget();
-    ring
+    let mut pipeline = TestPipeline::connect(self::tries(tries));
+    pipeline.greet_with(1, &format!(r#"{{"partial_stt":{asks}}}"#)).await;
+    pipeline.text(r#"{"type":"listen","state":"start","mode":"auto"}"#);
+    pipeline.forget();
+    pipeline
 }
 
 /// Returns each transcript that was told, with false for a partial one.
-fn told(ring: &TestPipeline) -> Vec<(String, bool)> {
-    let transcripts = ring.log.iter().filter(|down| down.what.name() == "stt");
+fn told(pipeline: &TestPipeline) -> Vec<(String, bool)> {
+    let transcripts = pipeline.log.iter().filter(|down| down.what.name() == "stt");
     transcripts.map(|down| (down.what.text().to_owned(), is_final(down))).collect()
 }
 
@@ -43,47 +43,47 @@ fn is_final(down: &Down) -> bool {
 #[actix::test]
 async fn words_are_told_as_they_come_to_a_client_that_asks_for_them_and_to_no_other() {
     for asks in [true, false] {
-        let mut ring = asking(asks, 3).await;
+        let mut pipeline = asking(asks, 3).await;
         for _ in 0..2 {
-            ring.forget();
-            ring.script.hears(AsrAct::Partials(&["Turn", "Turn on", "Turn on the light."]));
-            ring.stream(sound::voice(1_600)).await;
-            ring.stream(sound::silence(1_000)).await;
-            ring.until("tts/stop").await;
+            pipeline.forget();
+            pipeline.script.hears(AsrAct::Partials(&["Turn", "Turn on", "Turn on the light."]));
+            pipeline.stream(sound::voice(1_600)).await;
+            pipeline.stream(sound::silence(1_000)).await;
+            pipeline.until("tts/stop").await;
             let partials =
                 ["Turn", "Turn on", "Turn on the light."].map(|words| (words.into(), false));
             let mut expected = if asks { partials.to_vec() } else { Vec::new() };
             expected.push(("Turn on the light.".into(), true));
-            assert_eq!(told(&ring), expected);
-            ring.text(r#"{"type":"listen","state":"start","mode":"auto"}"#);
+            assert_eq!(told(&pipeline), expected);
+            pipeline.text(r#"{"type":"listen","state":"start","mode":"auto"}"#);
         }
-        ring.hang_up().await;
+        pipeline.hang_up().await;
     }
 }
 
 #[actix::test]
 async fn what_was_recognised_in_a_pause_is_told_as_words_so_far() {
-    let mut ring = asking(true, 3).await;
-    ring.script.hears(AsrAct::Text("I want", ms(50)));
-    ring.script.hears(AsrAct::Text("I want tea.", ms(50)));
-    ring.stream(sound::voice(1_000)).await;
-    ring.stream(sound::silence(500)).await;
-    ring.stream(sound::voice(600)).await;
-    ring.stream(sound::silence(1_000)).await;
-    ring.until("tts/stop").await;
+    let mut pipeline = asking(true, 3).await;
+    pipeline.script.hears(AsrAct::Text("I want", ms(50)));
+    pipeline.script.hears(AsrAct::Text("I want tea.", ms(50)));
+    pipeline.stream(sound::voice(1_000)).await;
+    pipeline.stream(sound::silence(500)).await;
+    pipeline.stream(sound::voice(600)).await;
+    pipeline.stream(sound::silence(1_000)).await;
+    pipeline.until("tts/stop").await;
     let expected = [("I want", false), ("I want tea.", false), ("I want tea.", true)];
-    assert_eq!(told(&ring), expected.map(|(words, whole)| (words.to_owned(), whole)));
-    ring.hang_up().await;
+    assert_eq!(told(&pipeline), expected.map(|(words, whole)| (words.to_owned(), whole)));
+    pipeline.hang_up().await;
 }
 
 /// Says something, is silent, and returns how much silence ended the turn.
-async fn waited(ring: &mut TestPipeline) -> Duration {
-    ring.stream(sound::voice(1_000)).await;
-    let silent = ring.now();
-    ring.stream(sound::silence(1_500)).await;
-    ring.until("tts/stop").await;
+async fn waited(pipeline: &mut TestPipeline) -> Duration {
+    pipeline.stream(sound::voice(1_000)).await;
+    let silent = pipeline.now();
+    pipeline.stream(sound::silence(1_500)).await;
+    pipeline.until("tts/stop").await;
     let last = |down: &&Down| down.what.name() == "stt" && is_final(down);
-    ring.log.iter().find(last).unwrap().at - silent
+    pipeline.log.iter().find(last).unwrap().at - silent
 }
 
 #[actix::test]
@@ -101,54 +101,54 @@ async fn a_turn_whose_words_are_unfinished_is_waited_for_longer() {
         (AsrAct::Text("然后。", ms(0)), 0, 700),
     ];
     for (act, tries, window) in cases {
-        let mut ring = listening_with(self::tries(tries), "auto").await;
+        let mut pipeline = listening_with(self::tries(tries), "auto").await;
         let case = format!("{act:?}");
-        ring.script.hears(act);
-        let waited = waited(&mut ring).await;
+        pipeline.script.hears(act);
+        let waited = waited(&mut pipeline).await;
         assert!(waited.as_millis().abs_diff(window) <= 90, "{case}: {waited:?}");
-        next_turn_works(&mut ring).await;
-        ring.hang_up().await;
+        next_turn_works(&mut pipeline).await;
+        pipeline.hang_up().await;
     }
 }
 
 #[actix::test]
 async fn who_goes_on_after_unfinished_words_is_one_turn() {
-    let mut ring = listening_with(tries(0), "auto").await;
-    ring.script.hears(AsrAct::Partials(&["Because", "Because of", "Because of you."]));
-    ring.stream(sound::voice(1_000)).await;
-    ring.stream(sound::silence(840)).await;
-    ring.stream(sound::voice(600)).await;
-    ring.stream(sound::silence(1_200)).await;
-    ring.until("tts/stop").await;
-    assert_eq!(prompts(&ring), ["Because of you."]);
-    ring.hang_up().await;
+    let mut pipeline = listening_with(tries(0), "auto").await;
+    pipeline.script.hears(AsrAct::Partials(&["Because", "Because of", "Because of you."]));
+    pipeline.stream(sound::voice(1_000)).await;
+    pipeline.stream(sound::silence(840)).await;
+    pipeline.stream(sound::voice(600)).await;
+    pipeline.stream(sound::silence(1_200)).await;
+    pipeline.until("tts/stop").await;
+    assert_eq!(prompts(&pipeline), ["Because of you."]);
+    pipeline.hang_up().await;
 }
 
 /// Says something and sends nothing in the silence; returns the times of transcript and prompt after the last packet.
-async fn silent_client(ring: &mut TestPipeline) -> (Duration, Duration) {
-    ring.forget();
-    ring.stream(sound::voice(1_000)).await;
-    let silent = ring.now();
-    let before = prompts(ring).len();
+async fn silent_client(pipeline: &mut TestPipeline) -> (Duration, Duration) {
+    pipeline.forget();
+    pipeline.stream(sound::voice(1_000)).await;
+    let silent = pipeline.now();
+    let before = prompts(pipeline).len();
     let deadline = silent + ms(5_000);
-    while prompts(ring).len() == before && ring.now() < deadline {
-        ring.pass(ms(10)).await;
+    while prompts(pipeline).len() == before && pipeline.now() < deadline {
+        pipeline.pass(ms(10)).await;
     }
-    let asked = ring.now() - silent;
-    ring.until("tts/stop").await;
-    let told = ring.log.iter().find(|down| down.what.name() == "stt").unwrap().at - silent;
-    ring.text(r#"{"type":"listen","state":"start","mode":"auto"}"#);
+    let asked = pipeline.now() - silent;
+    pipeline.until("tts/stop").await;
+    let told = pipeline.log.iter().find(|down| down.what.name() == "stt").unwrap().at - silent;
+    pipeline.text(r#"{"type":"listen","state":"start","mode":"auto"}"#);
     (told, asked)
 }
 
 #[actix::test]
-async fn answers_are_attempted_too_where_a_client_sends_nothing_in_silence() {
-    let mut ring = listening_with(tries(3), "auto").await;
+async fn answers_are_begun_early_too_where_a_client_sends_nothing_in_silence() {
+    let mut pipeline = listening_with(tries(3), "auto").await;
     let mut seen = Vec::new();
     for _ in 0..3 {
-        ring.script.hears(AsrAct::Text("Is it noon?", ms(50)));
-        ring.script.thinks(LlmAct::Write(vec!["Yes."], ms(100)));
-        seen.push(silent_client(&mut ring).await);
+        pipeline.script.hears(AsrAct::Text("Is it noon?", ms(50)));
+        pipeline.script.thinks(LlmAct::Write(vec!["Yes."], ms(100)));
+        seen.push(silent_client(&mut pipeline).await);
     }
     // That it sends nothing is known once it has.
     let [(told, asked), second, third] = seen[..] else { panic!("{seen:?}") };
@@ -157,24 +157,24 @@ async fn answers_are_attempted_too_where_a_client_sends_nothing_in_silence() {
         assert!((640..760).contains(&told.as_millis()), "{seen:?}");
         assert!((150..300).contains(&asked.as_millis()), "{seen:?}");
     }
-    ring.hang_up().await;
+    pipeline.hang_up().await;
 }
 
 #[actix::test]
 async fn a_packet_that_is_late_is_no_silence() {
-    let mut ring = listening_with(tries(3), "auto").await;
+    let mut pipeline = listening_with(tries(3), "auto").await;
     // It is known as a client that sends nothing in silence.
-    silent_client(&mut ring).await;
-    ring.forget();
-    ring.script.hears(AsrAct::Text("Is it noon?", ms(50)));
-    let before = prompts(&ring).len();
+    silent_client(&mut pipeline).await;
+    pipeline.forget();
+    pipeline.script.hears(AsrAct::Text("Is it noon?", ms(50)));
+    let before = prompts(&pipeline).len();
     for packet in sound::voice(1_800) {
-        ring.packet(packet);
-        ring.pass(ms(140)).await;
+        pipeline.packet(packet);
+        pipeline.pass(ms(140)).await;
     }
-    assert_eq!(prompts(&ring).len(), before, "nothing was attempted");
-    ring.stream(sound::silence(1_000)).await;
-    ring.until("tts/stop").await;
-    assert_eq!(prompts(&ring)[before..], ["Is it noon?"]);
-    ring.hang_up().await;
+    assert_eq!(prompts(&pipeline).len(), before, "nothing was begun early");
+    pipeline.stream(sound::silence(1_000)).await;
+    pipeline.until("tts/stop").await;
+    assert_eq!(prompts(&pipeline)[before..], ["Is it noon?"]);
+    pipeline.hang_up().await;
 }

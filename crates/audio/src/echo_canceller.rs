@@ -136,6 +136,8 @@ fn config() -> EchoCanceller3Config {
     let mut config = EchoCanceller3Config::default();
     config.filter.initial_state_seconds = LEARNS_FAST_SECONDS;
     (config.erle.max_l, config.erle.max_h) = (8.0, 4.0);
+    // The suppressor lets more through than by default: a person who speaks over the reply must be heard.
+    // Decision 0064.
     let mask = |enr_transparent, enr_suppress| MaskingThresholds {
         enr_transparent,
         enr_suppress,

@@ -5,7 +5,7 @@
 //!   [`MAX_ONSET_PAUSE`] inside, speech has started;
 //! - **speaking**: after `silence` without voice, or `max_utterance` in all, it has ended. Another
 //!   length may be chosen for the silence that lasts; at each of [`LOOKS`] the caller is asked to.
-//!   Before that, after `attempt_after`, the caller is told that the person may have finished.
+//!   Before that, after `speculate_after`, the caller is told that the person may have finished.
 //!
 //! Not for samples: the caller keeps the pre-roll. Not for choosing.
 
@@ -33,8 +33,8 @@ pub enum Endpoint {
     Paused {
         /// Place in [`LOOKS`], if it is time for a look.
         look: Option<usize>,
-        /// True if it is time to attempt an answer.
-        attempt: bool,
+        /// True if it is time to begin an answer early.
+        speculate: bool,
     },
     /// The person goes on after a silence that was told.
     Resumed {
@@ -50,13 +50,13 @@ pub enum Endpoint {
 pub struct Endpointer {
     min_speech: Duration,
     silence: Duration,
-    attempt_after: Duration,
+    speculate_after: Duration,
     max_utterance: Duration,
-    state: State,
+    state: EndpointerState,
 }
 
 #[derive(Debug)]
-enum State {
+enum EndpointerState {
     Quiet {
         voice: Duration,
         pause: Duration,
@@ -68,18 +68,21 @@ enum State {
         total: Duration,
         window: Duration,
         looks: usize,
-        attempted: bool,
+        speculated: bool,
     },
 }
 
-const QUIET: State =
-    State::Quiet { voice: Duration::ZERO, pause: Duration::ZERO, since_onset: Duration::ZERO };
+const QUIET: EndpointerState = EndpointerState::Quiet {
+    voice: Duration::ZERO,
+    pause: Duration::ZERO,
+    since_onset: Duration::ZERO,
+};
 
 impl Endpointer {
     /// Creates an endpointer in the quiet state.
     pub fn new(settings: &HearingSettings) -> Self {
         let &HearingSettings { min_speech, silence, max_utterance, .. } = settings;
-        Self { min_speech, silence, attempt_after: Duration::MAX, max_utterance, state: QUIET }
+        Self { min_speech, silence, speculate_after: Duration::MAX, max_utterance, state: QUIET }
     }
 
     /// Returns to the quiet state, whatever came before.
@@ -92,44 +95,44 @@ impl Endpointer {
         self.min_speech = min_speech;
     }
 
-    /// Sets the length of silence after which an answer is to be attempted; without it, none is.
-    pub fn set_attempt_after(&mut self, attempt_after: Duration) {
-        self.attempt_after = attempt_after;
+    /// Sets the length of silence after which an answer is to begin early; without it, none is.
+    pub fn set_speculate_after(&mut self, speculate_after: Duration) {
+        self.speculate_after = speculate_after;
     }
 
     /// Returns true while an utterance is open.
     pub fn is_speaking(&self) -> bool {
-        matches!(self.state, State::Speaking { .. })
+        matches!(self.state, EndpointerState::Speaking { .. })
     }
 
     /// Returns how long the person has been silent in the open utterance.
     pub fn silence(&self) -> Option<Duration> {
         match self.state {
-            State::Speaking { silence, .. } => Some(silence),
-            State::Quiet { .. } => None,
+            EndpointerState::Speaking { silence, .. } => Some(silence),
+            EndpointerState::Quiet { .. } => None,
         }
     }
 
     /// Returns how long the silence must last that ends the utterance.
     pub fn window(&self) -> Duration {
         match self.state {
-            State::Speaking { window, .. } => window,
-            State::Quiet { .. } => self.silence,
+            EndpointerState::Speaking { window, .. } => window,
+            EndpointerState::Quiet { .. } => self.silence,
         }
     }
 
     /// Returns how long the silence must last until there is an event.
     pub fn next_event(&self) -> Duration {
-        let State::Speaking { window, looks, attempted, .. } = self.state else {
+        let EndpointerState::Speaking { window, looks, speculated, .. } = self.state else {
             return self.silence;
         };
-        let attempt = if attempted { Duration::MAX } else { self.attempt_after };
-        window.min(attempt).min(LOOKS.get(looks).copied().unwrap_or(Duration::MAX))
+        let speculate = if speculated { Duration::MAX } else { self.speculate_after };
+        window.min(speculate).min(LOOKS.get(looks).copied().unwrap_or(Duration::MAX))
     }
 
     /// Chooses how long the silence that lasts must last to end the utterance. Voice undoes it.
     pub fn choose_window(&mut self, chosen: Duration) {
-        if let State::Speaking { window, .. } = &mut self.state {
+        if let EndpointerState::Speaking { window, .. } = &mut self.state {
             *window = chosen;
         }
     }
@@ -138,7 +141,7 @@ impl Endpointer {
     /// it.
     pub fn push(&mut self, voiced: bool, length: Duration) -> Option<Endpoint> {
         match &mut self.state {
-            State::Quiet { voice, pause, since_onset } => {
+            EndpointerState::Quiet { voice, pause, since_onset } => {
                 if voiced {
                     *voice += length;
                     *pause = Duration::ZERO;
@@ -159,16 +162,17 @@ impl Endpointer {
                 let silence = *pause;
                 let window = self.silence;
                 let looks = 0;
-                let attempted = false;
-                self.state = State::Speaking { silence, total: ago, window, looks, attempted };
+                let speculated = false;
+                self.state =
+                    EndpointerState::Speaking { silence, total: ago, window, looks, speculated };
                 Some(Endpoint::Started { ago })
             }
-            State::Speaking { silence, total, window, looks, attempted } => {
+            EndpointerState::Speaking { silence, total, window, looks, speculated } => {
                 *total += length;
                 let before = *silence;
-                let told = *attempted || *looks > 0;
+                let told = *speculated || *looks > 0;
                 if voiced {
-                    (*silence, *window, *looks, *attempted) =
+                    (*silence, *window, *looks, *speculated) =
                         (Duration::ZERO, self.silence, 0, false);
                 } else {
                     *silence += length;
@@ -183,9 +187,9 @@ impl Endpointer {
                 let due = LOOKS.get(*looks).is_some_and(|at| *silence >= *at);
                 let look = due.then_some(*looks);
                 *looks += usize::from(due);
-                let attempt = !*attempted && *silence >= self.attempt_after;
-                *attempted |= attempt;
-                (due || attempt).then_some(Endpoint::Paused { look, attempt })
+                let speculate = !*speculated && *silence >= self.speculate_after;
+                *speculated |= speculate;
+                (due || speculate).then_some(Endpoint::Paused { look, speculate })
             }
         }
     }
@@ -256,12 +260,12 @@ mod tests {
             silence: Duration::from_millis(700),
             ..HearingSettings::default()
         });
-        endpointer.set_attempt_after(Duration::from_millis(200));
+        endpointer.set_speculate_after(Duration::from_millis(200));
         push(&mut endpointer, "vvvvvvvv");
-        let look = |look| Endpoint::Paused { look: Some(look), attempt: false };
-        let attempt = Endpoint::Paused { look: None, attempt: true };
+        let look = |look| Endpoint::Paused { look: Some(look), speculate: false };
+        let speculate = Endpoint::Paused { look: None, speculate: true };
         let events = push_all(&mut endpointer, &".".repeat(30));
-        assert_eq!(events, [(9, attempt), (14, look(0)), (24, look(1))]);
+        assert_eq!(events, [(9, speculate), (14, look(0)), (24, look(1))]);
         assert_eq!(endpointer.silence(), Some(Duration::from_millis(600)));
         endpointer.choose_window(Duration::from_millis(900));
         assert_eq!(push_all(&mut endpointer, &".".repeat(10)), []);
@@ -270,7 +274,7 @@ mod tests {
         let after = Duration::from_millis(800);
         assert_eq!(push_all(&mut endpointer, "v"), [(0, Endpoint::Resumed { after })]);
         assert_eq!(endpointer.window(), Duration::from_millis(700));
-        assert_eq!(push_all(&mut endpointer, &".".repeat(15)), [(9, attempt), (14, look(0))]);
+        assert_eq!(push_all(&mut endpointer, &".".repeat(15)), [(9, speculate), (14, look(0))]);
         endpointer.choose_window(Duration::from_millis(400));
         assert_eq!(push_all(&mut endpointer, &".".repeat(20)), [(4, Endpoint::Ended)]);
         assert_eq!(endpointer.silence(), None);

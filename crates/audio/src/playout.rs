@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 /// Playback clock of one turn on its device.
+// One clock gives the burst, the pace, stalls, `tts stop` and what was heard; timers for packets do not. Decision 0011.
 #[derive(Debug, Clone)]
 pub struct Playout {
     packet: Duration,

@@ -87,7 +87,7 @@ pub struct SpeakingSettings {
     /// Speech also begins when the sentence is complete, or nothing more has come for this long. A
     /// synthesiser faster than playback fills it in a fraction of the time.
     #[serde(rename = "cushion_ms", with = "ms")]
-    pub cushion: Duration,
+    pub prebuffer: Duration,
     /// Delay between the end of the last packet's playback and `tts stop`: firmware up to 2.0 cuts
     /// the tail otherwise.
     #[serde(rename = "stop_margin_ms", with = "ms")]
@@ -116,7 +116,7 @@ impl Default for SpeakingSettings {
             strained_complexity: 0,
             lead_packets: 3,
             start_guard: Duration::from_millis(100),
-            cushion: Duration::from_millis(720),
+            prebuffer: Duration::from_millis(720),
             stop_margin: Duration::from_millis(120),
             ahead_packets: 250,
         }

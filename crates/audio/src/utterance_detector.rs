@@ -131,6 +131,8 @@ impl UtteranceDetector {
         while endpoint.is_none() {
             let end = self.classified + FRAME_SAMPLES;
             let Some(frame) = self.recent.get(self.classified..end) else { break };
+            // An echo is known by its level: a longer `barge_in` would not do, since it lasts as long as a sentence.
+            // Decision 0068.
             let echoes = self.echo.as_mut().is_some_and(Echo::explains_next) && self.speaking;
             endpoint = self.endpointer.push(voicing.is_voice(frame) && !echoes, FRAME);
             self.classified = end;
@@ -165,9 +167,9 @@ impl UtteranceDetector {
         self.endpointer.set_min_speech(if speaking { interrupts } else { min_speech });
     }
 
-    /// Sets the length of silence after which an answer is to be attempted; without it, none is.
-    pub fn set_attempt_after(&mut self, attempt_after: Duration) {
-        self.endpointer.set_attempt_after(attempt_after);
+    /// Sets the length of silence after which an answer is to begin early; without it, none is.
+    pub fn set_speculate_after(&mut self, speculate_after: Duration) {
+        self.endpointer.set_speculate_after(speculate_after);
     }
 
     /// Returns how long the person has been silent in the open utterance.
@@ -214,6 +216,7 @@ impl UtteranceDetector {
     /// still known when it opens again.
     pub fn close(&mut self) {
         self.forget();
+        // An idle decoder holds memory, and another one costs no more than a packet and a half. Decision 0022.
         self.decoder = None;
         self.recent = Vec::new();
     }
@@ -284,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn the_past_is_kept_no_longer_than_needed() {
+    fn the_buffer_of_recent_samples_does_not_grow() {
         let mut detector = UtteranceDetector::new(HearingSettings::default());
         detector.decode(&sound::silence(60)[0], 0).unwrap();
         let room = detector.recent.capacity();

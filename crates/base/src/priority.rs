@@ -3,6 +3,7 @@
 //! many turns may run.
 
 /// Amount that is added to the `nice` value.
+// What encoders and engines make is needed later than what sockets have to send. Decision 0020.
 #[cfg(target_os = "linux")]
 const GIVES_WAY: i32 = 5;
 

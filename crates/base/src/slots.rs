@@ -51,6 +51,7 @@ impl Slots {
     /// Creates `most` slots, of which one address may take `percent` of a hundred, but at least
     /// one.
     pub fn with_share(most: usize, percent: u8) -> Self {
+        // A share in percent stays right when the limits change. Decision 0045.
         let share = u128::try_from(most).unwrap_or(u128::MAX).saturating_mul(percent.into()) / 100;
         Self::new(most, usize::try_from(share).unwrap_or(usize::MAX).max(1))
     }

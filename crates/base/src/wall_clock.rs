@@ -8,6 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
 /// Time for which a jump of the clock is doubted at least; at most, it is twice as long.
+// Clocks that jump often jump back, and what was deleted meanwhile does not come back. Decision 0059.
 const DOUBTED_FOR: Duration = Duration::from_secs(24 * 3_600);
 /// Least jump that is told in the log, in milliseconds. Clocks that are adjusted drift by less.
 const TOLD_FROM_MS: i64 = 60_000;

@@ -50,6 +50,8 @@ impl ChatService {
     /// failed. The first two are the same to the client.
     pub async fn admit(&self, asker: &Asker, id: &SessionId) -> Result<(), ChatError> {
         let Some(client) = asker.client() else { return Ok(()) };
+        // Such clients are known by their address alone: they send no credential, and `creator_id` is a text that
+        // anybody writes. Decision 0054.
         let owner = self.store.owner(id).await?;
         let admitted = owner.is_some_and(|owner| owner.is_empty() || owner == client);
         if admitted { Ok(()) } else { Err(ChatError::SessionNotFound(id.clone())) }

@@ -17,7 +17,7 @@ use tokio::time::MissedTickBehavior;
 use super::ChatService;
 
 /// Interval at which all stored events are looked at. One that is there twice was left by an
-/// instance that ended, or could not be published.
+/// instance that ended, or could not be published. Decision 0057.
 const SWEEP_EVERY: Duration = Duration::from_secs(5);
 /// Time for which published events are collected, to be removed together.
 const COLLECTED_FOR: Duration = Duration::from_millis(200);

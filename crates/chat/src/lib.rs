@@ -4,12 +4,12 @@
 //! instance handle any request. A message that has called a tool runs to its end, even if its
 //! client leaves. Not for HTTP, nor for storing sessions, states and events.
 //!
-//! Reading order: this file, [`turns`], `running`, `context`, `api_output`, `held_calls`,
+//! Reading order: this file, [`turns`], `running`, `context`, `chat_output`, `held_calls`,
 //! `state_tools`, `rolls`, `budget`, `events`, [`sessions`], `access`, `snapshots`, [`event_stream`].
 
 mod access;
-mod api_output;
 mod budget;
+mod chat_output;
 mod context;
 pub mod event_stream;
 mod events;

@@ -51,6 +51,7 @@ impl RunningMessage {
             () = client_left => {}
             () = self.tasks.process().cancelled() => {}
         }
+        // What has begun while this waited runs to its end.
         if self.begun.load(Ordering::Relaxed) {
             std::future::pending::<()>().await;
         }

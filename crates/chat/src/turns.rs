@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 use uuid::Uuid;
 
-use super::api_output::ApiOutput;
+use super::chat_output::ChatOutput;
 use super::context::{prompt, to_stored_message};
 use super::events::event;
 use super::piece::ChatPiece;
@@ -57,7 +57,7 @@ pub struct RequestOptions {
 }
 
 /// Stored knowledge about a request.
-enum Known {
+enum StoredRequest {
     /// Unknown request.
     Not,
     /// The request called tools, and has no answer, or none yet.
@@ -87,7 +87,7 @@ impl ChatService {
     ) -> Result<ChatResponse, ChatError> {
         if request.context_only {
             let session = self.active(id).await?;
-            if let Known::Answered(answered) = self.known(id, &options).await? {
+            if let StoredRequest::Answered(answered) = self.known(id, &options).await? {
                 return Ok(*answered);
             }
             let inputs = self.inputs(session, None).await?;
@@ -100,6 +100,8 @@ impl ChatService {
         let service = self.clone();
         let work = async move {
             let _permit = permit;
+            // The work and `may_be_dropped` share a task: after the check that nothing has begun, nothing can begin
+            // before the work is dropped.
             tokio::select! {
                 biased;
                 () = pending.running.may_be_dropped() => Err(ChatError::GoingAway),
@@ -117,21 +119,25 @@ impl ChatService {
     /// Waits for the session's lock, and answers.
     async fn answer_locked(&self, pending: &PendingMessage) -> Result<ChatResponse, ChatError> {
         let PendingMessage { id, options, .. } = pending;
+        // The first look comes before the lock: a repeated request gets its stored answer while another message is
+        // answered.
         self.active(id).await?;
-        if let Known::Answered(answered) = self.known(id, options).await? {
+        if let StoredRequest::Answered(answered) = self.known(id, options).await? {
             return Ok(*answered);
         }
         let lock = self.lock(id).await?;
         // This may be a repeated request whose first attempt has ended meanwhile.
         match self.known(id, options).await? {
-            Known::Answered(answered) => return Ok(*answered),
-            Known::Begun => {
+            StoredRequest::Answered(answered) => return Ok(*answered),
+            StoredRequest::Begun => {
                 let about = "the request with this Idempotency-Key called tools and has no \
                              answer: read the session, and use another key";
                 return Err(ChatError::Status(about.into()));
             }
-            Known::Not => {}
+            StoredRequest::Not => {}
         }
+        // The session is read with each message, under the lock: another instance may have answered the one before.
+        // Decision 0039.
         let inputs = self.inputs(self.active(id).await?, options.out.clone()).await?;
         let request_record = RequestRecord {
             store: &*self.store,
@@ -144,6 +150,8 @@ impl ChatService {
         if matches!(answered, Err(ChatError::Overtaken)) {
             self.observe_fences().await;
         }
+        // The lock is still held: a call that goes on may change the state which the next message reads. What this
+        // request has changed is known only when all have ended.
         if let Some(state_tools) = &inputs.state_tools {
             state_tools.settled().await;
         }
@@ -178,6 +186,8 @@ impl ChatService {
             why = pending.running.must_end(lock, self.settings.get().turn_limit) => why,
             answered = &mut answering => return answered,
         };
+        // The work is cut and awaited, not dropped: a turn that is being stored is stored whole, and is then the
+        // answer.
         turn.cut();
         match answering.await {
             Err(ChatError::GoingAway) => Err(why),
@@ -207,16 +217,22 @@ impl ChatService {
     }
 
     /// Looks up the request by its idempotency key.
-    async fn known(&self, id: &SessionId, options: &RequestOptions) -> Result<Known, ChatError> {
-        let Some(key) = &options.key else { return Ok(Known::Not) };
-        let Some(known) = self.store.request(id, &key.name).await? else { return Ok(Known::Not) };
+    async fn known(
+        &self,
+        id: &SessionId,
+        options: &RequestOptions,
+    ) -> Result<StoredRequest, ChatError> {
+        let Some(key) = &options.key else { return Ok(StoredRequest::Not) };
+        let Some(known) = self.store.request(id, &key.name).await? else {
+            return Ok(StoredRequest::Not);
+        };
         if !known.hash.is_empty() && known.hash != key.hash {
             let about = "this Idempotency-Key was used for another request";
             return Err(ChatError::Status(about.into()));
         }
-        let Some(answer) = known.answer else { return Ok(Known::Begun) };
+        let Some(answer) = known.answer else { return Ok(StoredRequest::Begun) };
         let answer = serde_json::from_str(&answer).map_err(|e| ChatError::Store(e.into()))?;
-        Ok(Known::Answered(answer))
+        Ok(StoredRequest::Answered(answer))
     }
 
     /// Returns the session if it is active.
@@ -327,7 +343,7 @@ impl ChatService {
         let state_tools = inputs.state_tools.as_ref();
         let out = options.out.as_ref();
         let mut output =
-            ApiOutput::new(turn, state_tools, out, budget, request_record, &request.message);
+            ChatOutput::new(turn, state_tools, out, budget, request_record, &request.message);
         turn.trace().answers(&request.message);
         let prompt = self.prompt(inputs, request);
         if let Some(held) = self.held.take(&inputs.session.id) {
@@ -340,8 +356,9 @@ impl ChatService {
             Ok(()) if silent && turn.is_live() => Err(TurnError::NoWords),
             other => other,
         };
-        let ApiOutput { parts: Parts { content, said: words, .. }, usage, refused, .. } = output;
+        let ChatOutput { parts: Parts { content, said: words, .. }, usage, refused, .. } = output;
         let failure = match (refused, outcome) {
+            // The refusal comes first: the error of the rounds says that calls were not made, but not why.
             (Some(error), _) => Some((Outcome::Interrupted, error)),
             _ if !turn.is_live() => Some((Outcome::Interrupted, ChatError::GoingAway)),
             (None, Err(TurnError::LimitReached(reached))) => {
@@ -363,6 +380,7 @@ impl ChatService {
         turn.record(&record);
         let response = self.response(inputs, content, usage).await;
         self.keep(inputs, pending, request_record.fence, &record, &response).await?;
+        // A question in a turn that is not stored counts as not asked, so the call is held behind `keep`.
         if let Some(held) = inputs.toolbox.take_held() {
             self.held.put(&inputs.session.id, held);
         }
@@ -447,6 +465,8 @@ impl ChatService {
         // A stored turn is answered, therefore it is not dropped from here on.
         pending.running.mark_begun();
         check_stored(self.store.keep_turn(&turn).await?)?;
+        // Events are published from the store: what an instance leaves there when it dies, another one publishes.
+        // Decision 0057.
         self.publish_pending(id).await;
         Ok(())
     }

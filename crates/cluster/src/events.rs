@@ -264,6 +264,7 @@ impl Reader {
                 self.was_lost = self.compare().await.is_err();
             }
             self.read(&watches).await;
+            // Watches begin between two reads: there is no gap between what was missed and what comes. Decision 0041.
             for Wanted { session, after, reply } in watches {
                 let watch = self.bus.0.mirror.watch_now(&session, after.as_deref());
                 // Fails if the caller stopped waiting: then there is no watcher.

@@ -194,6 +194,8 @@ impl Lease {
                 Ok(1) => since = asked,
                 Ok(_) => break,
                 Err(RedisUnavailable) if self.shared.is_up() && since.elapsed() >= LEASE => break,
+                // A lock is kept while Redis is lost: if another instance takes it, the store refuses this fence.
+                // Decision 0042.
                 Err(RedisUnavailable) => {}
             }
         }

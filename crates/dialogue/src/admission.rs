@@ -243,6 +243,8 @@ impl Governor {
 
     /// Returns the headroom: the factor by which running turns may grow, at their recent load each.
     fn headroom(&self) -> f64 {
+        // A turn causes its load seconds after it was admitted: the average is scaled from the turns that caused it to
+        // those that run. Decision 0018.
         let load = self.load * self.running() / self.ran.max(as_f64(FEWEST_TURNS));
         self.admission.0.settings.busy_percent / 100.0 / load.max(0.01)
     }

@@ -166,6 +166,8 @@ impl Dialogue {
 
     fn opening_for(&self, person: Option<&Arc<Person>>, language: Language) -> Prompt {
         let settings = self.settings.get();
+        // Each turn reads its role from memory: a change holds at once, and no conversation waits for the store.
+        // Decision 0072.
         let style = self.style_for(person);
         let mut system = style.instructions(&settings.system_prompt, &(self.now)());
         let role = style.role.unwrap_or_default();

@@ -114,7 +114,7 @@ pub struct LaneDrops {
 
 /// Activity of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ActivityState {
+pub enum DeviceActivity {
     /// Its microphone is closed and nothing is spoken.
     Idle,
     /// Its microphone is open.
@@ -130,7 +130,7 @@ pub struct Devices([Gauge; 4]);
 
 impl Devices {
     /// Returns the gauge of the devices in this state.
-    pub fn at(&self, activity: ActivityState) -> &Gauge {
+    pub fn at(&self, activity: DeviceActivity) -> &Gauge {
         &self.0[activity as usize]
     }
 }

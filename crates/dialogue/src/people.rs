@@ -92,7 +92,7 @@ pub enum PeopleError {
     #[error("another person has this name")]
     NameTaken,
     /// There are as many people as can be stored.
-    #[error("{} people are known; delete one first", hearken_ports::persons::MOST_PERSONS)]
+    #[error("{} people are known; delete one first", hearken_ports::people::MOST_PEOPLE)]
     TooMany,
     /// There is no such person.
     #[error("there is no such person")]
@@ -165,7 +165,7 @@ impl People {
     /// # Errors
     /// Fails if the store does; those who were known still are.
     pub async fn refresh(&self) -> Result<(), BoxError> {
-        let read = self.0.store.persons().await?;
+        let read = self.0.store.people().await?;
         *self.known() = read.into_iter().map(Arc::new).collect();
         Ok(())
     }
@@ -290,7 +290,7 @@ impl People {
         self.done(id, self.0.store.add_voice(id, voice).await)?;
         self.changed(id, |person| {
             person.voices.push(voice.to_vec());
-            keep_last(&mut person.voices, hearken_ports::persons::MOST_VOICES);
+            keep_last(&mut person.voices, hearken_ports::people::MOST_VOICES);
         });
         Ok(())
     }
@@ -308,7 +308,7 @@ impl People {
         self.done(id, self.0.store.remember(id, &memory).await)?;
         self.changed(id, |person| {
             person.facts.push(fact.to_owned());
-            keep_last(&mut person.facts, hearken_ports::persons::MOST_FACTS);
+            keep_last(&mut person.facts, hearken_ports::people::MOST_FACTS);
         });
         Ok(())
     }
@@ -328,7 +328,7 @@ impl People {
         self.done(id, self.0.store.remember(id, &PersonMemory::Exchange(exchange.clone())).await)?;
         self.changed(id, |person| {
             person.exchanges.push(exchange);
-            keep_last(&mut person.exchanges, hearken_ports::persons::MOST_EXCHANGES);
+            keep_last(&mut person.exchanges, hearken_ports::people::MOST_EXCHANGES);
         });
         Ok(())
     }
@@ -442,7 +442,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::testkit::persons::people;
+    use crate::testkit::people::people;
 
     #[test]
     fn what_is_much_quieter_around_speech_is_no_speech() {

@@ -54,12 +54,15 @@ pub async fn run_turn(
         other => other,
     };
     let end = match end {
+        // A cut comes first: an error behind it is no failure, and memory keeps the calls of a cut turn but none of a
+        // failed one.
         _ if !turn.is_live() => TurnEnd::Interrupted,
         Ok(()) => TurnEnd::Completed,
         Err(TurnError::LimitReached(_)) => {
             if !means.limit.is_empty() {
                 reply.say(means.limit.to_owned(), false).await;
             }
+            // There is no `user`: words that no model has read are neither remembered nor joined to the next ones.
             return TurnRecord { user: None, said: reply.said, rounds, end: TurnEnd::Refused };
         }
         Err(error) => {
@@ -108,13 +111,18 @@ pub async fn answer(
     tools: &Toolbox,
     rounds: &mut Vec<ToolRound>,
 ) -> Result<(), TurnError> {
+    // Every frontend asks the model here, so one check covers all. Between rounds there is none: an answer would break off
+    // for a few hundred tokens. Decision 0074.
     check_limits(output, tools)?;
     let settings = tools.settings();
     message_repair::repair(&mut prompt.messages);
     let asked = prompt.messages.iter().rfind(|m| m.role == Role::User);
     let asked = asked.map(|m| m.content.clone()).unwrap_or_default();
+    // The time for tools begins with the first call: a model that is slow to decide takes nothing of it.
     let mut until = None;
     let mut room = MAX_WRITTEN_BYTES;
+    // The server reads the answer to its question before the model does: a model that was led astray cannot fake a yes.
+    // Decision 0049.
     if let Some(held) = tools.take_held() {
         let by = *until.get_or_insert_with(|| Instant::now() + settings.turn_total);
         let round = decide_held(output, &prompt, tools, &held, &asked, by).await?;
@@ -138,7 +146,7 @@ pub async fn answer(
             }
             return Ok(());
         }
-        // The person may go on speaking, and mean something else.
+        // The person may go on speaking, and mean something else. Decision 0062.
         output.turn().confirmed().await;
         if output.is_over() {
             return Ok(());
@@ -151,6 +159,7 @@ pub async fn answer(
             [] => Vec::new(),
             made => traced_calls(output, tools, &offer, made, &asked, until).await?,
         };
+        // A held call has a result as well: models' APIs refuse a later prompt in which a call has none.
         let round = told_round(after, calls, screened.results(made));
         tell_results(&mut prompt, said.text, &round);
         rounds.push(round);
@@ -305,6 +314,7 @@ async fn converse(
             None => break,
             Some(Err(error)) => {
                 trace.end(Stage::Model);
+                // What was written before the failure is spoken, so that the apology does not follow half a sentence.
                 output.pause().await;
                 return Err(TurnError::Llm(error));
             }

@@ -32,6 +32,7 @@ impl SpokenSentences {
     /// Adds a chunk and returns the sentences that are now complete.
     pub(super) fn push(&mut self, chunk: &str) -> Vec<String> {
         let mut cut = Cut { splitter: &mut self.splitter, done: Vec::new() };
+        // Text becomes plain before it becomes sentences: speech and text clients get the same words. Decision 0017.
         self.cleaner.feed(chunk, &mut cut);
         sayable(cut.done)
     }

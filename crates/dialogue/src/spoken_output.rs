@@ -156,6 +156,7 @@ impl<'a> SpokenOutput<'a> {
         begun: Instant,
         settings: &ToolSettings,
     ) -> Option<Instant> {
+        // The next phrase goes by what the device plays, not by the length of texts. Decision 0014.
         if spoken.sentences < self.said.len() {
             return None;
         }

@@ -119,23 +119,23 @@ impl Turn {
         &self.trace
     }
 
-    /// Returns an attempt to answer this turn before it is certain that the person has finished. Its reply is held
+    /// Returns a speculative answer of this turn, begun before it is certain that the person has finished. Its reply is held
     /// until [`Turn::confirm`], ends with that of the turn, and can be withdrawn alone.
-    pub fn attempt(&self) -> Self {
+    pub fn speculate(&self) -> Self {
         let certain = Some(CancellationToken::new());
-        let trace = self.trace.attempt();
+        let trace = self.trace.speculate();
         Self { reply: self.reply.child_token(), certain, trace, ..self.clone() }
     }
 
-    /// Lets the reply of an attempt go out: the person has finished.
+    /// Lets the reply of a speculation go out: the person has finished.
     pub fn confirm(&self) {
         if let Some(certain) = &self.certain {
-            self.trace.use_attempt();
+            self.trace.use_speculation();
             certain.cancel();
         }
     }
 
-    /// Ends an attempt, and nothing else of its turn: the person goes on.
+    /// Ends a speculation, and nothing else of its turn: the person goes on.
     pub fn withdraw(&self) {
         self.trace.withdraw();
         self.reply.cancel();

@@ -7,6 +7,8 @@ use crate::tools::{Offer, Toolbox};
 use crate::turn::{Turn, TurnError};
 
 /// Output of a turn, in order: the model's words as they stream, and its tool calls.
+// The rounds know this trait and no sentences: speech, text and REST differ in what is said meanwhile and in how calls
+// are shown, not in the rounds. Decision 0015.
 #[allow(
     async_fn_in_trait,
     reason = "awaited by the task of the turn, never spawned through the trait"

@@ -22,18 +22,20 @@ use crate::role::AssignedRole;
 pub use self::journal::{JournalSettings, TurnJournal};
 pub use self::kept::TracedSound;
 pub use self::traced_turn::{Span, TracedTurn};
-pub use self::vocabulary::{Activity, ClientKind, Moment, Outcome, Stage};
+pub use self::vocabulary::{ClientKind, Outcome, Stage, TraceEvent, TurnState};
 
-/// Most spans and moments of a turn that are kept, each.
+/// Most spans and events of a turn that are kept, each.
 const MOST: usize = 64;
 
 /// What is written about one turn, by all who work on it. Clones write about the same one; the turn ends with the last
 /// of them. Writes nothing if nobody keeps it.
+// The turn carries this through six actors; spans of `tracing` follow the thread, and are known only when they end.
+// Decision 0069.
 #[derive(Clone, Default)]
 pub struct TurnTrace {
     writer: Option<Arc<Writer>>,
-    /// Attempt of which this one is written.
-    attempt: u32,
+    /// Speculation of which this one is written.
+    speculation: u32,
 }
 
 struct Writer {
@@ -51,7 +53,7 @@ struct Entry {
 
 struct Facts {
     turn: TracedTurn,
-    attempts: u32,
+    speculations: u32,
     /// Role in which it is answered.
     role: Option<Arc<AssignedRole>>,
     /// Its sound, where that is kept, until the turn has ended.
@@ -75,7 +77,7 @@ impl TurnTrace {
     /// Begins a span with a detail.
     pub fn begin_with(&self, stage: Stage, detail: Option<String>) {
         self.write(|turn, now| {
-            push(turn, Span { stage, detail, start: now, end: None, attempt: self.attempt })
+            push(turn, Span { stage, detail, start: now, end: None, speculation: self.speculation })
         });
     }
 
@@ -94,36 +96,36 @@ impl TurnTrace {
 
     /// Adds the span of a stage that began this long ago and ends now.
     pub fn spent(&self, stage: Stage, ago: Duration) {
-        let attempt = self.attempt;
+        let speculation = self.speculation;
         self.write(|turn, now| {
             let start = now.saturating_sub(ago);
-            push(turn, Span { stage, detail: None, start, end: Some(now), attempt })
+            push(turn, Span { stage, detail: None, start, end: Some(now), speculation })
         });
     }
 
-    /// Notes a moment.
-    pub fn moment(&self, moment: Moment) {
+    /// Notes a event.
+    pub fn event(&self, event: TraceEvent) {
         self.write(|turn, now| {
-            let fits = turn.moments.len() < MOST;
+            let fits = turn.events.len() < MOST;
             if fits {
-                turn.moments.push((moment, now));
+                turn.events.push((event, now));
             }
             fits
         });
     }
 
     /// Notes what the turn is doing, unless it has ended.
-    pub fn set_activity(&self, activity: Activity) {
-        self.write(|turn, _| std::mem::replace(&mut turn.activity, activity) != activity);
+    pub fn set_state(&self, state: TurnState) {
+        self.write(|turn, _| std::mem::replace(&mut turn.state, state) != state);
     }
 
     /// Notes the first packet of its speech, or words of its text, once.
     pub fn first_packet(&self) {
         self.write(|turn, now| {
-            let is_first = turn.moments.iter().all(|(moment, _)| *moment != Moment::FirstPacket);
+            let is_first = turn.events.iter().all(|(event, _)| *event != TraceEvent::FirstPacket);
             if is_first {
-                turn.moments.push((Moment::FirstPacket, now));
-                turn.activity = Activity::Speaking;
+                turn.events.push((TraceEvent::FirstPacket, now));
+                turn.state = TurnState::Speaking;
             }
             is_first
         });
@@ -196,42 +198,45 @@ impl TurnTrace {
         }
     }
 
-    /// Returns what writes about the next attempt of an answer.
-    pub fn attempt(&self) -> Self {
+    /// Returns what writes about the next speculation of an answer.
+    pub fn speculate(&self) -> Self {
         let Some(writer) = &self.writer else { return Self::default() };
         let mut facts = writer.entry.facts();
-        facts.attempts += 1;
-        let attempt = facts.attempts;
+        facts.speculations += 1;
+        let speculation = facts.speculations;
         drop(facts);
-        let attempted = Self { writer: self.writer.clone(), attempt };
-        attempted.begin(Stage::Speculation);
-        attempted
+        let speculated = Self { writer: self.writer.clone(), speculation };
+        speculated.begin(Stage::Speculation);
+        speculated
     }
 
-    /// Notes that this attempt is the answer.
-    pub fn use_attempt(&self) {
+    /// Notes that this speculation is the answer.
+    pub fn use_speculation(&self) {
         self.write(|turn, now| self.settle(turn, now, "used"));
     }
 
-    /// Notes that this attempt was dropped: of its work, only the time remains.
+    /// Notes that this speculation was dropped: of its work, only the time remains.
     pub fn withdraw(&self) {
         self.write(|turn, now| {
-            turn.spans.retain(|s| s.attempt != self.attempt || s.stage == Stage::Speculation);
+            turn.spans
+                .retain(|s| s.speculation != self.speculation || s.stage == Stage::Speculation);
             self.settle(turn, now, "withdrawn");
             true
         });
     }
 
-    /// Ends the span of this attempt. Returns false if it has ended.
+    /// Ends the span of this speculation. Returns false if it has ended.
     fn settle(&self, turn: &mut TracedTurn, now: Duration, detail: &str) -> bool {
         let Some(span) = self.lasting(turn, Stage::Speculation) else { return false };
         (span.end, span.detail) = (Some(now), Some(detail.to_owned()));
         true
     }
 
-    /// Returns the last span of this stage, in this attempt, that lasts.
+    /// Returns the last span of this stage, in this speculation, that lasts.
     fn lasting<'a>(&self, turn: &'a mut TracedTurn, stage: Stage) -> Option<&'a mut Span> {
-        let fits = |s: &&mut Span| s.stage == stage && s.end.is_none() && s.attempt == self.attempt;
+        let fits = |s: &&mut Span| {
+            s.stage == stage && s.end.is_none() && s.speculation == self.speculation
+        };
         turn.spans.iter_mut().rev().find(fits)
     }
 
@@ -255,7 +260,7 @@ impl Writer {
     /// Changes the turn unless it has ended, and counts that for who watches. The change returns false if it was none.
     fn write(&self, change: impl FnOnce(&mut TracedTurn, Duration) -> bool) {
         let mut facts = self.entry.facts();
-        let lasts = facts.turn.activity != Activity::Ended;
+        let lasts = facts.turn.state != TurnState::Ended;
         if lasts && change(&mut facts.turn, self.entry.began.elapsed()) {
             facts.changed = self.journal.changed();
         }
@@ -266,13 +271,13 @@ impl Writer {
         self.write(|turn, now| {
             turn.spans.iter_mut().for_each(|span| span.end = Some(span.end.unwrap_or(now)));
             turn.spans.sort_by_key(|span| span.start);
-            let cut = turn.moments.iter().any(|(moment, _)| *moment == Moment::Cut);
+            let cut = turn.events.iter().any(|(event, _)| *event == TraceEvent::Cut);
             let outcome = match outcome {
                 // The model had finished before.
                 Outcome::Answered if cut => Outcome::Interrupted,
                 outcome => outcome,
             };
-            (turn.activity, turn.outcome) = (Activity::Ended, Some(outcome));
+            (turn.state, turn.outcome) = (TurnState::Ended, Some(outcome));
             ended = Some(turn.clone());
             true
         });
@@ -288,7 +293,7 @@ impl Writer {
 
 impl Drop for Writer {
     /// Ends a turn that was dropped without an outcome: its client has left, or there was nothing to answer. Here because each
-    /// of several tasks may be the last that holds it.
+    /// of several tasks may be the last that holds it. Decision 0069.
     fn drop(&mut self) {
         let answers = |span: &Span| span.stage == Stage::Prompt;
         let began = self.entry.facts().turn.spans.iter().any(answers);

@@ -205,7 +205,7 @@ enum Ended {
 }
 
 /// Waits until the engine exits, or ends it when `token` is cancelled. Kills it when it does not
-/// answer. Keeps its standard input open until then: the engine also exits when this process dies.
+/// answer. Keeps its standard input open until then: the engine also exits when this process dies. Decision 0030.
 async fn watch(
     engine: &Engine,
     mut child: Child,

@@ -42,13 +42,13 @@ const CACHE_BYTES: u32 = 8 * 1_024 * 1_024;
 const MAX_CACHED: u32 = 1_000;
 
 /// Answers by the key of their prompt.
-pub(super) type AnswerCache = Cache<[u8; 32], Arc<Answer>>;
+pub(super) type AnswerCache = Cache<[u8; 32], Arc<ModelAnswer>>;
 
 /// Creates the cache, which keeps an answer for this time.
 pub(super) fn cache(kept_for: Duration) -> AnswerCache {
     Cache::builder()
         // A small answer weighs more than it takes, so that their number is bounded too.
-        .weigher(|_, answer: &Arc<Answer>| answer.memory().max(CACHE_BYTES / MAX_CACHED))
+        .weigher(|_, answer: &Arc<ModelAnswer>| answer.memory().max(CACHE_BYTES / MAX_CACHED))
         .max_capacity(CACHE_BYTES.into())
         .time_to_live(kept_for)
         .build()
@@ -56,7 +56,7 @@ pub(super) fn cache(kept_for: Duration) -> AnswerCache {
 
 /// Answer of the model to a prompt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Answer {
+pub(super) struct ModelAnswer {
     /// Plain text; may be empty if there is a call.
     words: String,
     call: Option<(ToolRequest, Map<String, Value>)>,
@@ -64,7 +64,7 @@ pub(super) struct Answer {
     truncated: bool,
 }
 
-impl Answer {
+impl ModelAnswer {
     /// Returns the memory that the answer takes, about, in bytes.
     fn memory(&self) -> u32 {
         let call = self.call.as_ref().map_or(0, |(call, arguments)| {
@@ -112,7 +112,7 @@ impl Museum {
         &self,
         prompt: Prompt,
         functions: &Functions,
-    ) -> Result<Arc<Answer>, MuseumError> {
+    ) -> Result<Arc<ModelAnswer>, MuseumError> {
         let Some(answers) = &self.answers else {
             return Ok(Arc::new(self.ask(prompt, functions).await?));
         };
@@ -127,7 +127,7 @@ impl Museum {
         if let Some(others) = others
             && let Some(known) = others.get(&key).await.and_then(|t| serde_json::from_str(&t).ok())
         {
-            let known: Arc<Answer> = Arc::new(known);
+            let known: Arc<ModelAnswer> = Arc::new(known);
             answers.insert(key, Arc::clone(&known)).await;
             return Ok(known);
         }
@@ -193,7 +193,7 @@ fn prompt(
 
 impl Museum {
     /// Asks the model, and once more if it makes an invalid call.
-    async fn ask(&self, prompt: Prompt, functions: &Functions) -> Result<Answer, MuseumError> {
+    async fn ask(&self, prompt: Prompt, functions: &Functions) -> Result<ModelAnswer, MuseumError> {
         let meter = &self.ports.usage;
         if let Some(reached) = meter.reached("", None) {
             meter.count(USAGE_KIND, "", "", &Used { turns: 1, refused: 1, ..Used::default() });
@@ -210,7 +210,7 @@ async fn ask(
     mut prompt: Prompt,
     functions: &Functions,
     meter: &UsageMeter,
-) -> Result<Answer, MuseumError> {
+) -> Result<ModelAnswer, MuseumError> {
     for _ in 0..ATTEMPTS {
         let Reply { text, calls, truncated } =
             reply(llm, prompt.clone(), meter).await.map_err(MuseumError::Llm)?;
@@ -219,14 +219,14 @@ async fn ask(
             if words.is_empty() {
                 return Err(MuseumError::NoWords);
             }
-            return Ok(Answer { words, call: None, truncated });
+            return Ok(ModelAnswer { words, call: None, truncated });
         };
         match functions.check(&call).await {
             Ok(arguments) => {
                 // The parsed arguments: an API may refuse the model's own `null` when it is sent
                 // back.
                 let call = ToolRequest { arguments: json!(arguments).to_string(), ..call };
-                return Ok(Answer { words, call: Some((call, arguments)), truncated });
+                return Ok(ModelAnswer { words, call: Some((call, arguments)), truncated });
             }
             Err(wrong) => {
                 tracing::debug!("the model made an invalid call of a client's function");
@@ -244,7 +244,7 @@ async fn ask(
     if words.is_empty() {
         Err(MuseumError::NoWords)
     } else {
-        Ok(Answer { words, call: None, truncated })
+        Ok(ModelAnswer { words, call: None, truncated })
     }
 }
 
@@ -273,7 +273,7 @@ async fn reply(llm: &dyn Llm, prompt: Prompt, meter: &UsageMeter) -> Result<Repl
 }
 
 /// Renders the answer for the client.
-fn parsed(answer: &Answer, asked: &str) -> Parsed {
+fn parsed(answer: &ModelAnswer, asked: &str) -> Parsed {
     let Some((call, arguments)) = &answer.call else {
         return Parsed { response: answer.words.clone(), ..Parsed::default() };
     };
@@ -309,10 +309,10 @@ fn parsed(answer: &Answer, asked: &str) -> Parsed {
 mod tests {
     use super::*;
 
-    fn answer(words: &str, arguments: Value) -> Answer {
+    fn answer(words: &str, arguments: Value) -> ModelAnswer {
         let call = ToolRequest { id: "1".into(), name: "show".into(), arguments: String::new() };
         let arguments = arguments.as_object().unwrap().clone();
-        Answer { words: words.into(), call: Some((call, arguments)), truncated: false }
+        ModelAnswer { words: words.into(), call: Some((call, arguments)), truncated: false }
     }
 
     #[test]
@@ -335,7 +335,7 @@ mod tests {
     }
 
     /// Puts so many of these answers into a cache. Returns how many it has kept.
-    async fn kept(inserted: u16, answer: &Answer) -> u32 {
+    async fn kept(inserted: u16, answer: &ModelAnswer) -> u32 {
         let answers = cache(Duration::from_secs(60));
         for n in 0..inserted {
             let mut key = [0; 32];
@@ -348,10 +348,10 @@ mod tests {
 
     #[tokio::test]
     async fn cached_answers_are_bounded_in_number_and_in_bytes() {
-        let small = Answer { words: "Good day.".into(), call: None, truncated: false };
+        let small = ModelAnswer { words: "Good day.".into(), call: None, truncated: false };
         let of_small = kept(2_000, &small).await;
         assert!((MAX_CACHED / 2..=MAX_CACHED).contains(&of_small), "{of_small}");
-        let words = Answer { words: "x".repeat(100_000), call: None, truncated: false };
+        let words = ModelAnswer { words: "x".repeat(100_000), call: None, truncated: false };
         let values = answer("", json!({"list": vec![json!({"a": 1}); 100]}));
         for large in [words, values] {
             let most = CACHE_BYTES / large.memory();

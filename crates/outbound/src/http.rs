@@ -240,11 +240,11 @@ impl RefusalBody {
 /// Reads a response with an error status into an error. Of the body, only the service's error code
 /// goes into the error message: the rest may repeat the words of the user.
 pub async fn refusal(provider: &'static str, response: Response) -> ProviderError {
-    refused(provider, response).await.error
+    refusal_of(provider, response).await.error
 }
 
 /// Reads a response with an error status into an error and the content of its body.
-pub async fn refused(provider: &'static str, response: Response) -> Refusal {
+pub async fn refusal_of(provider: &'static str, response: Response) -> Refusal {
     let status = response.status();
     let wait = retry_after(response.headers());
     let by = Instant::now() + ERROR_BODY;
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_code_says_more_than_the_status_beside_it() {
+    fn an_error_code_decides_the_kind_before_the_status() {
         let kind = |status: u16, code: Option<&str>, text: &str| {
             kind_told(StatusCode::from_u16(status).unwrap(), code, text)
         };

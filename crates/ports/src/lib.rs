@@ -18,7 +18,7 @@ pub mod events;
 pub mod image_describer;
 pub mod llm;
 pub mod locks;
-pub mod persons;
+pub mod people;
 mod provider_metrics;
 pub mod recording_sink;
 pub mod role;
@@ -47,7 +47,7 @@ pub use llm::{
     ChatMessage, Llm, LlmDelta, OfferedTool, Prompt, Role, ToolChoice, ToolRequest, Usage,
 };
 pub use locks::{SessionLock, SessionLocks};
-pub use persons::{Exchange, Person, PersonId, PersonMemory, PersonOutcome, PersonStore};
+pub use people::{Exchange, Person, PersonId, PersonMemory, PersonOutcome, PersonStore};
 pub use provider_metrics::{PROVIDER_SECONDS, ProviderEnd, ProviderMetrics};
 pub use recording_sink::{RecordedFrame, RecordingSink};
 pub use service_state::ServiceState;

@@ -1,7 +1,7 @@
 //! Role of a voice assistant: how it answers, sounds and behaves, where that differs from the configuration. Not for who has
 //! which role.
 
-use hearken_proto::gateway::MAX_SYSTEM_PROMPT_CHARS;
+use hearken_proto::text_gateway::MAX_SYSTEM_PROMPT_CHARS;
 use serde::{Deserialize, Serialize};
 
 use crate::usage::DailyLimits;

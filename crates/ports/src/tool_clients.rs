@@ -40,6 +40,7 @@ pub struct LocalToolClient {
 }
 
 /// Connected tool clients.
+// This is a port so that `cluster` and `tool-sources` need not know how the other works. Decision 0003.
 pub trait ToolClients: Send + Sync {
     /// Lists the tool clients of this instance.
     fn local(&self) -> Vec<LocalToolClient>;

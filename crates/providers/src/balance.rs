@@ -98,6 +98,7 @@ impl<P: ?Sized + Send + Sync + 'static> Backends<P> {
         // Held until the choice is counted: concurrent callers see each other's choice.
         let mut turn = lock(&self.turn);
         let open = (0..count).map(|n| (*turn + n) % count).filter(|place| !tried.contains(place));
+        // All services are compared, not two at random: this process knows its own counts exactly. Decision 0033.
         let place = open.min_by_key(|place| {
             let Backend { circuit, in_flight, .. } = &self.all[*place];
             (circuit.retry_at().is_some(), in_flight.load(Ordering::Relaxed))
@@ -118,6 +119,7 @@ impl<P: ?Sized + Send + Sync + 'static> Backends<P> {
             return;
         }
         backend.meters.up(false);
+        // A task of its own probes the service: no user's request is spent on that. Decision 0035.
         let runtime = self.runtime.clone().or_else(|| Handle::try_current().ok());
         if let Some(runtime) = runtime.filter(|_| self.several()) {
             // Replaces an older task, which may sleep for another pause.
@@ -203,7 +205,7 @@ impl<P: ?Sized> Drop for Lease<P> {
 }
 
 /// Returns the shortest time before the next probe. An unreachable service is healthy as soon as it
-/// can be reached. A probe proves nothing about other failures.
+/// can be reached. A probe proves nothing about other failures. Decision 0035.
 fn shortest_pause(error: &ProviderError) -> Option<Duration> {
     match error.kind {
         ProviderErrorKind::Unavailable => error.retry_after,
@@ -289,6 +291,7 @@ impl<P: ?Sized + Send + Sync + 'static> Search<P> {
         });
         let now = Instant::now();
         let left = by.saturating_duration_since(now);
+        // Each gets half of what is left, so that all together take no longer than one alone. Decision 0034.
         let until = now + if another { left / 2 } else { left };
         timeout_at(until, work).await.unwrap_or_else(|_| {
             let why = "no answer within its part of the time";

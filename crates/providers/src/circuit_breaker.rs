@@ -17,11 +17,11 @@ const LONGEST_PASSED_OVER: Duration = Duration::from_secs(300);
 pub(super) struct CircuitBreaker {
     /// Pause after a first failure. It doubles with each further one, up to [`PASSED_OVER`].
     first: Duration,
-    state: Mutex<State>,
+    state: Mutex<BreakerState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct BreakerState {
     /// Time of the next attempt, after a failure.
     retry_at: Option<Instant>,
     /// Time of the last failure.
@@ -42,7 +42,7 @@ impl CircuitBreaker {
         Self { first, state: Mutex::default() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, BreakerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -68,7 +68,7 @@ impl CircuitBreaker {
 
     /// Records a success.
     pub(super) fn worked(&self) {
-        *self.state() = State::default();
+        *self.state() = BreakerState::default();
     }
 
     /// Records the success of a request that started at `asked_at`. Returns false if the service
@@ -78,7 +78,7 @@ impl CircuitBreaker {
         if state.failed_at.is_some_and(|failed_at| failed_at > asked_at) {
             return false;
         }
-        *state = State::default();
+        *state = BreakerState::default();
         true
     }
 
@@ -106,7 +106,7 @@ impl CircuitBreaker {
         self.count(&mut self.state(), asked);
     }
 
-    fn count(&self, state: &mut State, asked: Option<Duration>) {
+    fn count(&self, state: &mut BreakerState, asked: Option<Duration>) {
         let pause = self.first.saturating_mul(1 << state.failures.min(16)).min(OPEN_FOR);
         state.failures = state.failures.saturating_add(1);
         let pause = asked.unwrap_or_default().clamp(pause, LONGEST_PASSED_OVER);

@@ -36,7 +36,7 @@ use tts::openai::OpenAiTts;
 pub use call_log::{CallContent, CallLog, CallOutcome, LoggedCall, MOST_CALLS, TurnService};
 pub use llm::by_name::{llm, llm_for};
 pub use llm::call_limit::CallLimits;
-pub use llm::cost_tracker::{CostTracker, DEVICE_FACE, LlmFigures};
+pub use llm::cost_tracker::{CostTracker, DEVICE_FRONTEND, LlmFigures};
 pub use llm::fields::Findings;
 pub use llm::model_chain::ChainOptions;
 pub use settings::{

@@ -182,7 +182,8 @@ pub struct LlmSettings {
     pub max_calls: usize,
     /// Set to prefetch the common beginning of a conversation's prompts when a device has listed
     /// its tools.
-    pub read_ahead: bool,
+    #[serde(rename = "read_ahead")]
+    pub prefetch: bool,
     /// Set to request the token usage at the end of each answer; an API that refuses the field is
     /// detected and asked without it.
     pub usage: bool,
@@ -212,7 +213,7 @@ impl Default for LlmSettings {
             timeout_ms: 120_000,
             retry_within_ms: 10_000,
             max_calls: 200,
-            read_ahead: false,
+            prefetch: false,
             usage: true,
             extra: Table::new(),
             price_per_million_input: 0.0,
@@ -290,7 +291,7 @@ impl FallbackSettings {
             timeout_ms: self.timeout_ms.unwrap_or(first.timeout_ms),
             retry_within_ms: self.retry_within_ms.unwrap_or(first.retry_within_ms),
             max_calls: self.max_calls.unwrap_or(first.max_calls),
-            read_ahead: false,
+            prefetch: false,
             usage: self.usage.unwrap_or(first.usage),
             extra: self.extra.clone(),
             price_per_million_input: self.price_per_million_input,

@@ -20,7 +20,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
-use crate::llm::fields::{self, Known};
+use crate::llm::fields::{self, ModelFindings};
 use crate::llm::{extra, markup, words};
 
 /// Provider name in errors.
@@ -93,7 +93,7 @@ struct VisionModel {
     model: String,
     max_tokens: u32,
     extra: toml::Table,
-    known: Arc<Known>,
+    known: Arc<ModelFindings>,
     timeout: Duration,
     places: Arc<Semaphore>,
 }
@@ -129,7 +129,7 @@ impl Vision {
             model: settings.model.clone(),
             max_tokens: settings.max_tokens,
             extra: settings.extra.clone(),
-            known: Arc::new(Known::new(fields::OPENAI, &settings.model)),
+            known: Arc::new(ModelFindings::new(fields::OPENAI, &settings.model)),
             timeout: Duration::from_millis(settings.timeout_ms),
             places: Arc::new(Semaphore::new(AT_ONCE)),
         })))
@@ -204,7 +204,7 @@ impl VisionModel {
         let response = timeout_at(by, request.send()).await.map_err(late)?;
         let response = response.map_err(|e| wire::transport(PROVIDER, e))?;
         if !response.status().is_success() {
-            return Err(wire::refused(PROVIDER, response).await);
+            return Err(wire::refusal_of(PROVIDER, response).await);
         }
         Ok(response)
     }

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 /// A day on which the simulations begin, in nanoseconds since 1970.
 const FIRST_DAY: i64 = 1_790_000_000_000_000_000;
 
+// Hash maps, ids and dates of the whole process follow from the seed, so each world is a process. Decision 0058.
 static SEED: AtomicU64 = AtomicU64::new(0);
 static SEEDED: AtomicBool = AtomicBool::new(false);
 /// Date and time as last told, in nanoseconds since 1970.

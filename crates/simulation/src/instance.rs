@@ -17,7 +17,7 @@ use hearken_dialogue::turn_trace::TurnJournal;
 use hearken_ports::{BoxError, EventBus, Published, SessionLock, SessionLocks, ToolSource, Watch};
 use hearken_proto::chat::Event;
 use hearken_proto::ids::SessionId;
-use hearken_text_gateway::{GatewayService, GatewaySettings, Sessions};
+use hearken_text_gateway::{Sessions, TextGateway, TextGatewaySettings};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -52,7 +52,7 @@ pub(crate) struct Surroundings {
 #[derive(Clone)]
 pub(crate) struct Instance {
     pub(crate) service: ChatService,
-    pub(crate) texts: GatewayService,
+    pub(crate) texts: TextGateway,
     pub(crate) pipeline: Pipeline,
     pub(crate) life: Life,
     pub(crate) process: CancellationToken,
@@ -157,15 +157,15 @@ impl Parts {
     }
 
     /// Sessions of text clients.
-    fn texts(&self) -> GatewayService {
+    fn texts(&self) -> TextGateway {
         let marks = Arc::clone(&self.marks);
-        let settings = GatewaySettings {
+        let settings = TextGatewaySettings {
             enable_context: true,
             max_messages: REMEMBERED,
-            ..GatewaySettings::default()
+            ..TextGatewaySettings::default()
         };
         let sessions = Sessions::new(self.store.clone(), settings.session_idle, REMEMBERED);
-        GatewayService {
+        TextGateway {
             llm: self.model.clone(),
             sessions: Arc::new(sessions.with_locks(self.locks.clone())),
             tools: Arc::new(move |_, _| vec![Arc::clone(&marks)]),

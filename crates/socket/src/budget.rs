@@ -60,6 +60,8 @@ impl SocketBudget {
     pub fn is_used_up(&self) -> bool {
         let own = self.0.bytes.load(Ordering::SeqCst);
         let all = &self.0.all;
+        // Who holds nothing may read one message: the common budget never stops a client that does no harm.
+        // Decision 0046.
         own >= self.0.max_bytes || (own > 0 && all.used.load(Ordering::SeqCst) >= all.max_bytes)
     }
 

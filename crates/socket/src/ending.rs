@@ -24,11 +24,11 @@ where
     A: Actor<Context = SocketContext<A>>,
 {
     reader: Rc<RefCell<Reader<S>>>,
-    state: State<A>,
+    state: SocketState<A>,
 }
 
 #[allow(clippy::large_enum_variant, reason = "a socket is open for nearly all of its life")]
-enum State<A>
+enum SocketState<A>
 where
     A: Actor<Context = SocketContext<A>>,
 {
@@ -47,7 +47,7 @@ where
     pub(super) fn open(actor: A, bytes: S, max_bytes: usize, budget: Option<SocketBudget>) -> Self {
         let reader = Rc::new(RefCell::new(Reader::new(bytes, max_bytes)));
         let running = SocketContext::run(actor, Frames { reader: Rc::clone(&reader), budget });
-        Self { reader, state: State::Open(running) }
+        Self { reader, state: SocketState::Open(running) }
     }
 
     /// Polls the actor; returns false once it has stopped.
@@ -63,7 +63,11 @@ where
     /// gone.
     fn stopped(&mut self) {
         let over = self.reader.borrow().is_over();
-        self.state = if over { State::Over } else { State::Closing(Box::pin(sleep(CLOSE_WITHIN))) };
+        self.state = if over {
+            SocketState::Over
+        } else {
+            SocketState::Closing(Box::pin(sleep(CLOSE_WITHIN)))
+        };
     }
 }
 
@@ -78,7 +82,7 @@ where
         let this = self.get_mut();
         loop {
             match &mut this.state {
-                State::Open(running) => {
+                SocketState::Open(running) => {
                     let goes_on = Self::run(running, cx);
                     let ctx = running.ctx();
                     if !goes_on && !ctx.is_closed() && !this.reader.borrow().is_gone() {
@@ -96,14 +100,14 @@ where
                         return Poll::Pending;
                     }
                 }
-                State::Closing(deadline) => {
+                SocketState::Closing(deadline) => {
                     let over = this.reader.borrow_mut().poll_over(cx);
                     if over.is_pending() && deadline.as_mut().poll(cx).is_pending() {
                         return Poll::Pending;
                     }
-                    this.state = State::Over;
+                    this.state = SocketState::Over;
                 }
-                State::Over => return Poll::Ready(None),
+                SocketState::Over => return Poll::Ready(None),
             }
         }
     }

@@ -56,11 +56,11 @@ pub(super) struct Reader<S> {
     max_bytes: usize,
     /// Bytes of the current frame that are still to be skipped.
     skip: u64,
-    state: State,
+    state: ReaderState,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ReaderState {
     Open,
     /// A frame was invalid; the bytes after it are not parsed.
     Broken,
@@ -99,28 +99,28 @@ where
     S: Stream<Item = Result<Bytes, PayloadError>> + Unpin,
 {
     pub(super) fn new(bytes: S, max_bytes: usize) -> Self {
-        Self { bytes, read: BytesMut::new(), max_bytes, skip: 0, state: State::Open }
+        Self { bytes, read: BytesMut::new(), max_bytes, skip: 0, state: ReaderState::Open }
     }
 
     /// Returns true if nothing more is expected from the peer: it has closed, or is gone.
     pub(super) fn is_over(&self) -> bool {
-        matches!(self.state, State::Closed | State::Ended)
+        matches!(self.state, ReaderState::Closed | ReaderState::Ended)
     }
 
     /// Returns true if the peer is gone without a Close.
     pub(super) fn is_gone(&self) -> bool {
-        self.state == State::Ended
+        self.state == ReaderState::Ended
     }
 
     /// Returns the next frame; `None` after a Close, an error or the end.
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<SocketFrame>> {
-        while self.state == State::Open {
+        while self.state == ReaderState::Open {
             match self.frame() {
                 Ok(Some(frame)) => return Poll::Ready(Some(SocketFrame(Ok(frame)))),
                 Ok(None) => ready!(self.poll_read(cx)),
                 Err(fault) => {
-                    if self.state == State::Open {
-                        self.state = State::Broken;
+                    if self.state == ReaderState::Open {
+                        self.state = ReaderState::Broken;
                     }
                     return Poll::Ready(Some(SocketFrame(Err(fault))));
                 }
@@ -136,7 +136,7 @@ where
             self.read.advance(passed);
             self.skip -= passed as u64;
             match Head::from_bytes(&self.read) {
-                Some(head) if head.kind == CLOSE => self.state = State::Closed,
+                Some(head) if head.kind == CLOSE => self.state = ReaderState::Closed,
                 Some(head) => {
                     self.skip = (head.head_bytes as u64).saturating_add(head.payload_bytes);
                 }
@@ -149,7 +149,7 @@ where
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match ready!(Pin::new(&mut self.bytes).poll_next(cx)) {
             Some(Ok(bytes)) => self.read.extend_from_slice(&bytes),
-            Some(Err(_)) | None => self.state = State::Ended,
+            Some(Err(_)) | None => self.state = ReaderState::Ended,
         }
         Poll::Ready(())
     }
@@ -179,7 +179,7 @@ where
             OpCode::Ping => Frame::Ping(payload.freeze()),
             OpCode::Pong => Frame::Pong,
             OpCode::Close => {
-                self.state = State::Closed;
+                self.state = ReaderState::Closed;
                 Frame::Close(reason(&payload)?)
             }
             OpCode::Bad => return Err(Fault::Protocol),

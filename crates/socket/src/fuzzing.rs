@@ -19,7 +19,7 @@ const MAX_BYTES: usize = 1_000;
 
 /// What a socket's bytes were read as.
 #[derive(Debug, PartialEq)]
-enum Told {
+enum SocketEvent {
     Message(Incoming),
     Ping(Bytes),
     Pong,
@@ -31,7 +31,7 @@ enum Told {
 }
 
 /// Reads what comes in these pieces, as a socket actor does.
-fn read(pieces: &[&[u8]]) -> Vec<Told> {
+fn read(pieces: &[&[u8]]) -> Vec<SocketEvent> {
     let bytes: Vec<_> = pieces.iter().map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
     let reader = Rc::new(RefCell::new(Reader::new(stream::iter(bytes), MAX_BYTES)));
     let mut frames = Frames { reader: Rc::clone(&reader), budget: None };
@@ -40,24 +40,24 @@ fn read(pieces: &[&[u8]]) -> Vec<Told> {
     while let Some(SocketFrame(frame)) = frames.next().now_or_never().expect("nothing waits") {
         told.push(match frame {
             Ok(Frame::Data(data)) => {
-                Told::Message(inbound.join(data).unwrap_or_else(Incoming::Broken))
+                SocketEvent::Message(inbound.join(data).unwrap_or_else(Incoming::Broken))
             }
-            Ok(Frame::Ping(payload)) => Told::Ping(payload),
-            Ok(Frame::Pong) => Told::Pong,
-            Ok(Frame::Close(reason)) => Told::Closed(reason),
-            Err(fault) => Told::Message(Incoming::Broken(fault)),
+            Ok(Frame::Ping(payload)) => SocketEvent::Ping(payload),
+            Ok(Frame::Pong) => SocketEvent::Pong,
+            Ok(Frame::Close(reason)) => SocketEvent::Closed(reason),
+            Err(fault) => SocketEvent::Message(Incoming::Broken(fault)),
         });
         // An actor closes then; what it has read is not asked for any more.
-        if matches!(told.last(), Some(Told::Message(Incoming::Broken(_)))) {
+        if matches!(told.last(), Some(SocketEvent::Message(Incoming::Broken(_)))) {
             break;
         }
     }
     let mut reader = reader.borrow_mut();
     if reader.is_gone() {
-        told.push(Told::Gone);
+        told.push(SocketEvent::Gone);
     }
     let over = reader.poll_over(&mut Context::from_waker(Waker::noop()));
-    told.push(Told::Over(over.is_ready()));
+    told.push(SocketEvent::Over(over.is_ready()));
     told
 }
 
@@ -72,13 +72,13 @@ pub fn inbound_frames(bytes: &[u8]) {
     assert_eq!(read(&cut), told, "the cut changes nothing");
     for one in &told {
         match one {
-            Told::Message(Incoming::Text(text)) => assert!(text.len() <= MAX_BYTES),
-            Told::Message(Incoming::Binary(bytes)) => assert!(bytes.len() <= MAX_BYTES),
-            Told::Message(Incoming::Broken(fault)) => {
+            SocketEvent::Message(Incoming::Text(text)) => assert!(text.len() <= MAX_BYTES),
+            SocketEvent::Message(Incoming::Binary(bytes)) => assert!(bytes.len() <= MAX_BYTES),
+            SocketEvent::Message(Incoming::Broken(fault)) => {
                 assert!(matches!(fault, Fault::Protocol | Fault::TooLarge | Fault::NotText));
             }
-            Told::Ping(payload) => assert!(payload.len() <= 125),
-            Told::Over(over) => assert!(over, "the bytes have ended"),
+            SocketEvent::Ping(payload) => assert!(payload.len() <= 125),
+            SocketEvent::Over(over) => assert!(over, "the bytes have ended"),
             _ => {}
         }
     }
@@ -88,8 +88,8 @@ pub fn inbound_frames(bytes: &[u8]) {
         let message = Message::Binary(Bytes::copy_from_slice(piece));
         Codec::new().client_mode().encode(message, &mut wire).expect("a message is encoded");
     }
-    let expected =
-        fitting().map(|piece| Told::Message(Incoming::Binary(Bytes::copy_from_slice(piece))));
-    let expected: Vec<_> = expected.chain([Told::Gone, Told::Over(true)]).collect();
+    let expected = fitting()
+        .map(|piece| SocketEvent::Message(Incoming::Binary(Bytes::copy_from_slice(piece))));
+    let expected: Vec<_> = expected.chain([SocketEvent::Gone, SocketEvent::Over(true)]).collect();
     assert_eq!(read(&pieces(&wire)), expected);
 }

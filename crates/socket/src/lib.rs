@@ -25,6 +25,7 @@ use actix::{Actor, StreamHandler};
 use actix_http::ws::{CloseCode, CloseReason, HandshakeError};
 use actix_web::error::PayloadError;
 use actix_web::{HttpRequest, HttpResponse};
+// No other file knows this crate, whose maintenance has slowed down. Decision 0005.
 use actix_web_actors::ws;
 use bytes::{Bytes, BytesMut};
 use futures_util::Stream;

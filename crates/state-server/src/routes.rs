@@ -61,12 +61,12 @@ fn routes(services: &mut web::ServiceConfig) {
             web::get().to(|| async { HttpResponse::Ok().json(json!({ "status": "ok" })) }),
         )
         .default_service(web::to(|| async {
-            refused(StatusCode::NOT_FOUND, "NOT_FOUND", "there is nothing here")
+            error_response(StatusCode::NOT_FOUND, "NOT_FOUND", "there is nothing here")
         }));
 }
 
 fn wrong(what: String) -> actix_web::Error {
-    let answer = refused(StatusCode::BAD_REQUEST, "INVALID_REQUEST", &what);
+    let answer = error_response(StatusCode::BAD_REQUEST, "INVALID_REQUEST", &what);
     actix_web::error::InternalError::from_response(what, answer).into()
 }
 
@@ -154,7 +154,7 @@ async fn create(storage: web::Data<Storage>, Body(asked): Body<Creation>) -> Htt
     let Creation { session_id, name } = asked;
     if session_id.is_empty() || session_id.len().max(name.len()) > MAX_TEXT_BYTES {
         let what = "`session_id` must be there, and it and `name` at most 200 bytes long";
-        return refused(StatusCode::BAD_REQUEST, "INVALID_REQUEST", what);
+        return error_response(StatusCode::BAD_REQUEST, "INVALID_REQUEST", what);
     }
     let id = session_id.clone();
     match off_the_loop(move || storage.create(&session_id, &name)).await {
@@ -191,21 +191,21 @@ async fn off_the_loop<T: Send + 'static>(
 fn refusal(why: &StorageError) -> HttpResponse {
     let message = why.to_string();
     match why {
-        StorageError::Unknown(_) => refused(StatusCode::NOT_FOUND, "NOT_FOUND", &message),
-        StorageError::Taken => refused(StatusCode::CONFLICT, "STATE_EXISTS", &message),
+        StorageError::Unknown(_) => error_response(StatusCode::NOT_FOUND, "NOT_FOUND", &message),
+        StorageError::Taken => error_response(StatusCode::CONFLICT, "STATE_EXISTS", &message),
         StorageError::Conflict(version) => HttpResponse::Conflict().json(json!({
             "error": { "code": "VERSION_CONFLICT", "message": message }, "version": version,
         })),
-        StorageError::Full => refused(StatusCode::INSUFFICIENT_STORAGE, "FULL", &message),
+        StorageError::Full => error_response(StatusCode::INSUFFICIENT_STORAGE, "FULL", &message),
         StorageError::CallError(CallError::NoTool(_)) => {
-            refused(StatusCode::NOT_FOUND, "UNKNOWN_TOOL", &message)
+            error_response(StatusCode::NOT_FOUND, "UNKNOWN_TOOL", &message)
         }
         StorageError::CallError(_) => {
-            refused(StatusCode::BAD_REQUEST, "INVALID_ARGUMENTS", &message)
+            error_response(StatusCode::BAD_REQUEST, "INVALID_ARGUMENTS", &message)
         }
     }
 }
 
-fn refused(status: StatusCode, code: &str, message: &str) -> HttpResponse {
+fn error_response(status: StatusCode, code: &str, message: &str) -> HttpResponse {
     HttpResponse::build(status).json(json!({ "error": { "code": code, "message": message } }))
 }

@@ -44,13 +44,13 @@ pub enum StorageError {
 
 /// All sessions of the server.
 pub struct Storage {
-    sessions: Mutex<HashMap<String, Kept>>,
+    sessions: Mutex<HashMap<String, StoredWorld>>,
     seed: Option<u64>,
     file: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Kept {
+struct StoredWorld {
     version: i64,
     world: World,
     past: VecDeque<(i64, World)>,
@@ -77,7 +77,7 @@ impl Storage {
         Ok(Self { sessions: Mutex::new(sessions), seed, file: Some(file.to_owned()) })
     }
 
-    fn sessions(&self) -> MutexGuard<'_, HashMap<String, Kept>> {
+    fn sessions(&self) -> MutexGuard<'_, HashMap<String, StoredWorld>> {
         // A world is only ever replaced as a whole: a panic leaves none half changed.
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -95,7 +95,8 @@ impl Storage {
             return Err(StorageError::Full);
         }
         let world = World::new(name, self.seed.unwrap_or_else(by_chance));
-        sessions.insert(session.to_owned(), Kept { version: 1, world, past: VecDeque::new() });
+        sessions
+            .insert(session.to_owned(), StoredWorld { version: 1, world, past: VecDeque::new() });
         self.save(&sessions);
         Ok(1)
     }
@@ -172,7 +173,7 @@ impl Storage {
     }
 
     /// Writes the whole file atomically.
-    fn save(&self, sessions: &HashMap<String, Kept>) {
+    fn save(&self, sessions: &HashMap<String, StoredWorld>) {
         let Some(file) = &self.file else { return };
         let beside = file.with_extension("new");
         let written = serde_json::to_vec(sessions)
@@ -196,7 +197,7 @@ fn write_private(file: &Path, bytes: &[u8]) -> io::Result<()> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?.write_all(bytes)
 }
 
-impl Kept {
+impl StoredWorld {
     fn went_on_from(&mut self, before: World) {
         if self.past.len() == PAST_VERSIONS {
             self.past.pop_front();

@@ -9,7 +9,7 @@ use sqlx::any::AnyRow;
 use sqlx::{AssertSqlSafe, Row as _};
 
 use super::backup::{BackupError, Progress, RowCounts};
-use super::sql::{Dialect, SqlStore, StoreTransaction, persons};
+use super::sql::{Dialect, SqlStore, StoreTransaction, people};
 use super::tables::{Column, Kind, TABLES, Table};
 
 /// Most faults that are listed. Further ones are counted only.
@@ -136,7 +136,7 @@ fn look_at(table: &Table, column: &Column, row: &AnyRow) -> Result<(), String> {
             serde_json::from_str::<Vec<String>>(text).map(drop).map_err(no_json)
         }
         (Kind::Json, Value::String(text)) if column.name == "memory" => {
-            persons::memory(text).map(drop).map_err(no_json)
+            people::memory(text).map(drop).map_err(no_json)
         }
         (Kind::Json, Value::String(text)) => {
             serde_json::from_str::<serde::de::IgnoredAny>(text).map(drop).map_err(no_json)
@@ -147,7 +147,7 @@ fn look_at(table: &Table, column: &Column, row: &AnyRow) -> Result<(), String> {
             ChatStatus::from_word(text).map(drop).ok_or_else(|| format!("is no state: {text}"))
         }
         (Kind::Bytes, Value::String(text)) if column.name == "voice" => {
-            let voice = STANDARD.decode(text).ok().and_then(|bytes| persons::voice(&bytes));
+            let voice = STANDARD.decode(text).ok().and_then(|bytes| people::voice(&bytes));
             voice.map(drop).ok_or_else(|| "is no voice".into())
         }
         (Kind::Number, Value::Number(ms)) if column.name.ends_with("_ms") => {

@@ -114,7 +114,7 @@ async fn must_be_empty(work: &mut StoreTransaction) -> Result<(), BackupError> {
 }
 
 /// Rows of one table that wait for an insert.
-struct Waiting {
+struct PendingRows {
     table: &'static Table,
     fields: Vec<Field>,
     /// Line number of the first row.
@@ -127,7 +127,7 @@ async fn read_rows(
     progress: Progress<'_>,
 ) -> Result<RowCounts, BackupError> {
     let mut counts: RowCounts = TABLES.iter().map(|t| (t.name.to_owned(), 0)).collect();
-    let mut waiting: Option<Waiting> = None;
+    let mut waiting: Option<PendingRows> = None;
     loop {
         let Some(mut line) = lines.next()? else {
             return Err(lines.wrong("the file ends too early: its last lines are missing"));
@@ -144,7 +144,7 @@ async fn read_rows(
         *rows += 1;
         progress(table.name, *rows);
         waiting
-            .get_or_insert_with(|| Waiting { table, fields: Vec::new(), from: lines.number })
+            .get_or_insert_with(|| PendingRows { table, fields: Vec::new(), from: lines.number })
             .fields
             .extend(fields);
     }
@@ -182,7 +182,7 @@ fn row(line: Value, lines: &Lines<'_>) -> Result<(&'static Table, Vec<Field>), B
     Ok((known, known.columns.iter().map(field).collect::<Result<_, _>>()?))
 }
 
-impl Waiting {
+impl PendingRows {
     fn is_full(&self) -> bool {
         self.fields.len() >= AT_ONCE * self.table.columns.len()
     }
@@ -191,10 +191,10 @@ impl Waiting {
 /// Inserts waiting rows. `line` is the number of the last line read.
 async fn put(
     work: &mut StoreTransaction,
-    waiting: Option<Waiting>,
+    waiting: Option<PendingRows>,
     line: u64,
 ) -> Result<(), BackupError> {
-    let Some(Waiting { table, fields, from }) = waiting else { return Ok(()) };
+    let Some(PendingRows { table, fields, from }) = waiting else { return Ok(()) };
     let rows = fields.len() / table.columns.len();
     let query = fields.into_iter().fold(sqlx::query(table.insert(rows)), bind);
     query.execute(&mut **work).await.map_err(|error| match error {

@@ -10,13 +10,13 @@ use futures_util::future::BoxFuture;
 use hearken_dialogue::tools::schema::{Schema, off_worker, weight};
 use hearken_ports::tool_limits::cut_description;
 use hearken_ports::{Tool, ToolCall, ToolError, ToolOutput, ToolSource};
-use hearken_proto::gateway::{
+use hearken_proto::text_gateway::{
     ErrorCode, RegisteredTool, Registration, ServerMessage, ToolRefusal, ToolResult,
 };
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
-use super::GatewaySettings;
+use super::TextGatewaySettings;
 
 /// Name of the source.
 pub(crate) const SOURCE: &str = "client";
@@ -28,19 +28,22 @@ type Outcome = Result<Value, String>;
 /// Tools of one connection. Clones share them.
 #[derive(Clone)]
 pub(crate) struct ClientTools {
-    settings: Arc<GatewaySettings>,
+    settings: Arc<TextGatewaySettings>,
     outbox: mpsc::Sender<ServerMessage>,
     tools: Arc<Mutex<Arc<[Tool]>>>,
-    pending: Pending,
+    pending: PendingCalls,
 }
 
 /// Calls that wait for a result, by call id.
-type Pending = Arc<Mutex<HashMap<String, oneshot::Sender<Outcome>>>>;
+type PendingCalls = Arc<Mutex<HashMap<String, oneshot::Sender<Outcome>>>>;
 
 impl ClientTools {
-    pub(crate) fn new(settings: Arc<GatewaySettings>, outbox: mpsc::Sender<ServerMessage>) -> Self {
+    pub(crate) fn new(
+        settings: Arc<TextGatewaySettings>,
+        outbox: mpsc::Sender<ServerMessage>,
+    ) -> Self {
         let tools = Arc::new(Mutex::new(Arc::from([])));
-        Self { settings, outbox, tools, pending: Pending::default() }
+        Self { settings, outbox, tools, pending: PendingCalls::default() }
     }
 
     /// Registers the valid tools. Returns one result for each tool. Only one registration of a
@@ -58,7 +61,9 @@ impl ClientTools {
                 *locked(&self.tools) = tools.into();
                 registrations
             }
-            Err(busy) => names.into_iter().map(|name| failed(name, &busy.to_string())).collect(),
+            Err(busy) => {
+                names.into_iter().map(|name| failed_registration(name, &busy.to_string())).collect()
+            }
         }
     }
 
@@ -78,7 +83,7 @@ fn names(wanted: &[Result<RegisteredTool, ToolRefusal>]) -> Vec<String> {
     wanted.iter().map(name).collect()
 }
 
-fn failed(name: String, error: &str) -> Registration {
+fn failed_registration(name: String, error: &str) -> Registration {
     let code = Some(ErrorCode::ToolRegistrationFailed);
     Registration { name, status: "failed", error: Some(error.to_owned()), code }
 }
@@ -88,7 +93,7 @@ fn failed(name: String, error: &str) -> Registration {
 fn check_all(
     wanted: Vec<Result<RegisteredTool, ToolRefusal>>,
     mut tools: Vec<Tool>,
-    settings: &GatewaySettings,
+    settings: &TextGatewaySettings,
     until: Instant,
 ) -> (Vec<Tool>, Vec<Registration>) {
     let mut taken: usize = tools.iter().map(memory).sum();
@@ -114,7 +119,7 @@ fn check(
     tool: RegisteredTool,
     known: &[Tool],
     taken: usize,
-    settings: &GatewaySettings,
+    settings: &TextGatewaySettings,
     until: Instant,
 ) -> Result<Tool, ToolRefusal> {
     let RegisteredTool { name, description, parameters } = tool;
@@ -206,7 +211,7 @@ impl ToolSource for ClientTools {
 /// Guard of a pending call. Dropping it discards a late result.
 struct WaitedFor {
     call_id: String,
-    pending: Pending,
+    pending: PendingCalls,
 }
 
 impl Drop for WaitedFor {
@@ -227,8 +232,10 @@ mod tests {
 
     fn tools(max_count: usize) -> (ClientTools, mpsc::Receiver<ServerMessage>) {
         let (outbox, sent) = mpsc::channel(4);
-        let settings =
-            GatewaySettings { client_tools_max_count: max_count, ..GatewaySettings::default() };
+        let settings = TextGatewaySettings {
+            client_tools_max_count: max_count,
+            ..TextGatewaySettings::default()
+        };
         (ClientTools::new(Arc::new(settings), outbox), sent)
     }
 

@@ -2,13 +2,13 @@
 
 use hearken_dialogue::TurnError;
 use hearken_ports::{ProviderErrorKind, ToolError};
-use hearken_proto::gateway::{CallShown, ErrorCode, ServerMessage};
+use hearken_proto::text_gateway::{CallShown, ErrorCode, ServerMessage};
 
 use super::text_output::code_of;
 
 /// Returns the error message for a failed turn. If a tool failed and the model said nothing, the
 /// tool's failure is reported.
-pub(super) fn failed(error: &TurnError, calls: &[CallShown]) -> ServerMessage {
+pub(super) fn failure_message(error: &TurnError, calls: &[CallShown]) -> ServerMessage {
     let failure = calls.last().filter(|call| matches!(error, TurnError::NoWords) && !call.success);
     if let Some(call) = failure {
         return ServerMessage::Error {

@@ -17,10 +17,10 @@ use hearken_dialogue::SharedStyle;
 use hearken_ports::ToolSource;
 use hearken_proto::ids::SessionId;
 
-pub use requests::GatewayService;
+pub use requests::TextGateway;
 pub use session::{InUse, TextSession};
 pub use sessions::Sessions;
-pub use settings::GatewaySettings;
+pub use settings::TextGatewaySettings;
 
 /// Returns the server's tool sources for a session. Called before each round of a turn; must not
 /// block.

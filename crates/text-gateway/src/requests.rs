@@ -18,25 +18,25 @@ use hearken_dialogue::{
     ConversationStyle, LocalTime, Memory, Turn, TurnEnd, TurnError, TurnRecord,
 };
 use hearken_ports::{BoxError, ChatMessage, ImageDescriber, Llm, Prompt, Role, ToolSource};
-use hearken_proto::gateway::{CallShown, Configure, ErrorCode, ServerMessage, Status};
 use hearken_proto::ids::SessionId;
+use hearken_proto::text_gateway::{CallShown, Configure, ErrorCode, ServerMessage, Status};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use super::client_tools::ClientTools;
-use super::failures::failed;
+use super::failures::failure_message;
 use super::session::{InUse, TextSession};
 use super::sessions::{SessionUnavailable, Sessions};
 use super::text_output::TextOutput;
-use super::{ConversationSources, GatewaySettings};
+use super::{ConversationSources, TextGatewaySettings};
 
 /// Copies of a session that other instances store before ours; beyond, ours is not stored.
 const MOST_COPIES: usize = 4;
 
 /// Shared dependencies of all connections.
 #[derive(Clone)]
-pub struct GatewayService {
+pub struct TextGateway {
     /// The language model.
     pub llm: Arc<dyn Llm>,
     /// Text sessions.
@@ -48,14 +48,14 @@ pub struct GatewayService {
     /// Clock that returns the date and time for the model.
     pub now: LocalTime,
     /// Settings of text clients.
-    pub settings: Reloadable<GatewaySettings>,
+    pub settings: Reloadable<TextGatewaySettings>,
     /// Lookup of roles by id or name.
     pub roles: RoleLookup,
     /// Journal of the last turns.
     pub turn_journal: TurnJournal,
 }
 
-impl GatewayService {
+impl TextGateway {
     /// Returns the role of text clients as it is now.
     pub(crate) fn role(&self) -> Option<Arc<AssignedRole>> {
         configured(&self.roles, &self.settings.get().role)
@@ -128,7 +128,7 @@ impl Conversation {
 
 /// Executor of one connection's requests.
 pub(crate) struct RequestExecutor {
-    pub(crate) service: GatewayService,
+    pub(crate) service: TextGateway,
     pub(crate) tools: ClientTools,
     pub(crate) outbox: mpsc::Sender<ServerMessage>,
     /// Cancelled when the client has left.
@@ -155,6 +155,7 @@ impl RequestExecutor {
                 let unavailable = match sessions.find(&id).await {
                     Ok(found) => {
                         self.note_use(&found).await;
+                        // `note_use` may find out that another instance has ended the session.
                         if !found.has_ended() {
                             return self.connected(own, &found).await;
                         }
@@ -174,13 +175,14 @@ impl RequestExecutor {
     }
 
     /// Sets the instructions of the connection's session. If that session has ended, begins
-    /// another. Nothing is stored of a session before its first turn.
+    /// another. Nothing is stored of a session before its first turn. Decision 0046.
     async fn instruct(&self, mut own: Conversation, system_prompt: String) -> Conversation {
         let sessions = &self.service.sessions;
         loop {
             let used;
             (own, used) = self.own(own).await;
             let mut memory = sessions.run_in(&used, sessions.lock_memory(&used)).await;
+            // Another connection may have ended it while this request waited for its memory.
             if used.has_ended() {
                 continue;
             }
@@ -217,6 +219,7 @@ impl RequestExecutor {
             let work = sessions
                 .run_in(&used, self.answer(&own, &question))
                 .instrument(question.turn.trace().log_span());
+            // A panic must not leave the client without the one message that ends its request.
             let last = match AssertUnwindSafe(work).catch_unwind().await {
                 Ok(Some(last)) => last,
                 Ok(None) if question.session_id.is_none() => continue,
@@ -298,6 +301,8 @@ impl RequestExecutor {
         mut change: impl FnMut(&mut Memory),
     ) -> bool {
         let keeping = async {
+            // A session is stored whole: a blind write would remove what another instance has stored and acknowledged.
+            // Decision 0060.
             for _ in 0..MOST_COPIES {
                 if self.service.sessions.keep(session, memory).await? {
                     return Ok(());
@@ -348,6 +353,7 @@ impl RequestExecutor {
             return None;
         }
         turn.trace().answers(text);
+        // The prompt is made under the lock: the answer before this one is part of it.
         let prompt = self.prompt(session, &memory, text, *preferences);
         let outbox = &self.outbox;
         let streams = preferences.stream;
@@ -386,6 +392,7 @@ impl RequestExecutor {
                 *unstored = !is_stored;
             }
         } else {
+            // Nothing new is stored but the use, by which other instances let the session expire.
             self.note_use(session).await;
         }
         Some(last)
@@ -393,7 +400,7 @@ impl RequestExecutor {
 
     /// Logs a failed turn, and returns its end and error message. One beyond a limit did not fail.
     fn failure(&self, error: TurnError, calls: &[CallShown]) -> (TurnEnd, ServerMessage) {
-        let last = failed(&error, calls);
+        let last = failure_message(&error, calls);
         if matches!(error, TurnError::LimitReached(_)) {
             return (TurnEnd::Refused, last);
         }

@@ -208,6 +208,8 @@ impl Sessions {
     /// Waits for exclusive access to a session's memory and refreshes it. The session has ended if
     /// somebody ended it. If the store or the locks fail, uses the memory of this instance.
     pub async fn lock_memory<'a>(&self, session: &'a TextSession) -> LockedMemory<'a> {
+        // A fair lock stands in place of an actor: connections take turns, and nothing runs where nobody talks.
+        // Decision 0016.
         let mut memory = session.memory.lock().await;
         let Some(locks) = &self.locks else { return LockedMemory { session, memory, _lock: None } };
         let name = format!("text:{}", session.id());
@@ -306,6 +308,7 @@ impl Sessions {
         let state = serde_json::to_string(&kept)?;
         let last_used = self.next_use(session);
         let kept = KeptSession { id: session.id().clone(), state, last_used };
+        // Only the known copy is replaced: while Redis is lost, the lock keeps no other instance away. Decision 0060.
         let mut outcome = self.store.keep(&kept, session.known()).await?;
         if outcome == StoreOutcome::Closed && self.locks.is_none() {
             // Nobody else can have ended it: it was removed as unused.

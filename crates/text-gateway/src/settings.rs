@@ -21,7 +21,7 @@ const SYSTEM_PROMPT: &str = "你是一个名为\"听语AI\"的语音助手。请
 /// Section `[gateway]`: text clients.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct GatewaySettings {
+pub struct TextGatewaySettings {
     /// True to accept text clients.
     pub enabled: bool,
     /// Bearer token of clients, which may also be `token` in the URL; empty to accept
@@ -75,7 +75,7 @@ pub struct GatewaySettings {
     pub tools: ToolSettings,
 }
 
-impl Default for GatewaySettings {
+impl Default for TextGatewaySettings {
     fn default() -> Self {
         Self {
             enabled: true,
@@ -90,7 +90,7 @@ impl Default for GatewaySettings {
             system_prompt: SYSTEM_PROMPT.into(),
             temperature: 0.7,
             role: String::new(),
-            max_tokens: hearken_proto::gateway::MAX_TOKENS,
+            max_tokens: hearken_proto::text_gateway::MAX_TOKENS,
             enable_context: false,
             server_tools: true,
             client_tools_enabled: true,

@@ -15,7 +15,7 @@ use hearken_dialogue::metrics::actor_metrics;
 use hearken_dialogue::turn_factory::TurnFactory;
 use hearken_dialogue::turn_trace::ClientKind;
 use hearken_proto::fault::Fault;
-use hearken_proto::gateway::{ClientMessage, ErrorCode, Registration, ServerMessage, Status};
+use hearken_proto::text_gateway::{ClientMessage, ErrorCode, Registration, ServerMessage, Status};
 use hearken_socket::{Inbound, Incoming, SocketContext, SocketFrame};
 use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot};
@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::client_tools::ClientTools;
 use crate::requests::{Conversation, Preferences, Request, RequestExecutor};
-use crate::{GatewayService, InUse};
+use crate::{InUse, TextGateway};
 
 /// Largest message of a client, in bytes (12.1 of the gateway's document).
 pub const MAX_MESSAGE_BYTES: usize = 1 << 20;
@@ -67,7 +67,7 @@ type Ctx = SocketContext<TextClientActor>;
 impl TextClientActor {
     /// Creates an actor that ends with `process`. Without a slot (`slot`), the connection is
     /// closed at once, and the client is asked to try again later.
-    pub fn new(service: GatewayService, slot: Option<Slot>, process: CancellationToken) -> Self {
+    pub fn new(service: TextGateway, slot: Option<Slot>, process: CancellationToken) -> Self {
         let session = service.sessions.begin();
         let span = tracing::info_span!("text client", session = %session.id());
         let (outbox, messages) = mpsc::channel(OUTBOX);
@@ -109,7 +109,7 @@ impl TextClientActor {
         hearken_socket::close(ctx, fault);
     }
 
-    fn text(&mut self, text: &str, ctx: &mut Ctx) {
+    fn on_text(&mut self, text: &str, ctx: &mut Ctx) {
         let message = match ClientMessage::decode(text, self.preferences.stream) {
             Ok(message) => message,
             Err(error) => return self.refuse(error.code(), error.to_string(), ctx),
@@ -271,7 +271,7 @@ impl StreamHandler<SocketFrame> for TextClientActor {
         self.last_heard = Instant::now();
         self.pace(ctx);
         match self.inbound.accept(frame, ctx) {
-            Incoming::Text(text) => self.text(&text, ctx),
+            Incoming::Text(text) => self.on_text(&text, ctx),
             Incoming::Binary(_) => {
                 let message = "Binary messages are not understood: send JSON as text";
                 self.refuse(ErrorCode::InvalidMessage, message, ctx);

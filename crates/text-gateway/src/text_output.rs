@@ -11,7 +11,7 @@ use hearken_dialogue::tools::{Offer, Toolbox};
 use hearken_dialogue::turn_output::TurnOutput;
 use hearken_dialogue::{Cleaner, Turn, TurnError};
 use hearken_ports::{ToolError, ToolRequest};
-use hearken_proto::gateway::{CallShown, ErrorCode, ServerMessage, Status};
+use hearken_proto::text_gateway::{CallShown, ErrorCode, ServerMessage, Status};
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 use tokio::time::Instant;

@@ -380,6 +380,7 @@ impl ConnectedSource {
             if failed.broken {
                 self.mark_doubtful(&connection);
             }
+            // A call without an answer in time is not repeated: it may have rolled the dice. Decision 0029.
             if !(failed.not_sent && again) {
                 return Err(failed.error);
             }
@@ -389,14 +390,14 @@ impl ConnectedSource {
 }
 
 /// Guard that counts a call while it lasts, and its usage when it is dropped.
-struct Waiting {
+struct CallInProgress {
     source: ConnectedSource,
     begun: Instant,
     sent: usize,
     received: usize,
 }
 
-impl Waiting {
+impl CallInProgress {
     fn on(source: &ConnectedSource, call: &ToolCall) -> Self {
         source.0.calls.fetch_add(1, Ordering::Relaxed);
         let source = source.clone();
@@ -405,7 +406,7 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for CallInProgress {
     fn drop(&mut self) {
         self.source.0.calls.fetch_sub(1, Ordering::Relaxed);
         let mut usage = self.source.usage();
@@ -443,7 +444,7 @@ impl ToolSource for ConnectedSource {
     fn call(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
         let source = self.clone();
         Box::pin(async move {
-            let mut waiting = Waiting::on(&source, &call);
+            let mut waiting = CallInProgress::on(&source, &call);
             let within = source.call_timeout();
             let answered = tokio::time::timeout(within, source.attempt(&call)).await;
             waiting.received = answered

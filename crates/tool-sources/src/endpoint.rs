@@ -102,6 +102,7 @@ impl Endpoint {
     pub fn admit(&self, client: &ToolClientToken) -> Result<AdmittedClient, NotAdmitted> {
         let ToolClientToken { agent, serial } = client;
         let mut agents = self.lock();
+        // `revoke` holds the same lock: a client is either refused here or ended there. Decision 0077.
         if agents.revoked.contains(serial) {
             return Err(NotAdmitted::Revoked);
         }

@@ -111,6 +111,8 @@ impl Sources {
     ) -> Vec<Arc<dyn ToolSource>> {
         let mut all: Vec<Arc<dyn ToolSource>> = Vec::new();
         if !self.builtin.is_empty() {
+            // Devices are offered weather, time and place alone: small models choose badly among many tools.
+            // Decision 0027.
             all.push(Arc::new(self.builtin.clone()));
         }
         all.extend(self.servers.sources(Some(device)).into_iter().map(|s| Arc::new(s) as _));
@@ -185,6 +187,8 @@ impl Sources {
         let all = self.clone();
         Arc::new(move |device, session| {
             let sources = all.clone();
+            // The lookup owns this and drops it with the conversation: what was chosen for a session ends by itself.
+            // Decision 0025.
             let running = all.overrides.begin(device, session);
             Arc::new(move || match running.overrides() {
                 Some((device, overrides)) => sources.of_conversation(&device, &overrides),

@@ -117,6 +117,7 @@ impl SourcePins {
                     );
                     pin.logged = hash;
                 }
+                // The first definition is trusted: what counts is whether it says something else later. Decision 0050.
                 None if !is_full => {
                     known.insert(key, Pin::new(hash, false));
                     added = true;
@@ -165,6 +166,7 @@ impl SourcePins {
 
 /// Returns the SHA-256 of all of a definition that a model or a policy sees, in hexadecimal.
 fn hash(tool: &Tool) -> String {
+    // Fields are sorted, and titles left out: what neither a model nor a policy sees is no change. Decision 0050.
     let Tool { name, description, parameters, destructive, .. } = tool;
     let mut text = String::new();
     canonical(&json!([name, description, destructive]), &mut text);

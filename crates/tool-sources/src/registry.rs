@@ -269,6 +269,7 @@ impl Registry {
         if !settings.bearer_file.as_os_str().is_empty() {
             return Err(ChangeError::OwnSecrets("bearer_file"));
         }
+        // An admin token alone must not run anything on the machine. Decision 0028.
         if !settings.command.is_empty() && !self.0.allow_commands {
             return Err(ChangeError::Programs);
         }

@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn one_kind_is_not_good_for_the_other() {
+    fn a_token_of_one_kind_is_refused_as_the_other() {
         let agents = AgentTokens::new(&secret(), &[]);
         let cameras = VisionTokens::new(&secret());
         assert_eq!(agents.read(&cameras.mint("a")), Err(TokenReadError::Malformed));

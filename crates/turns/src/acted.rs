@@ -15,7 +15,7 @@ use hearken_actors::settings::PipelineSettings;
 use hearken_audio::pcm;
 use hearken_ports::TurnDetector;
 use hearken_virtual_device::dice::Dice;
-use hearken_virtual_device::firmware::{Event, State};
+use hearken_virtual_device::firmware::{DeviceState, Event};
 use hearken_virtual_device::profile::{Build, Profile};
 use hearken_virtual_device::sound::UPLINK_RATE_HZ;
 
@@ -134,7 +134,7 @@ async fn converse(
         over = Some(say(&mut connection, &services, sound));
         connection.pass(pcm::duration(sound.samples.len(), UPLINK_RATE_HZ)).await;
     }
-    let quiet = |c: &Connection| c.state() != State::Speaking && c.quiet_for() >= OVER;
+    let quiet = |c: &Connection| c.state() != DeviceState::Speaking && c.quiet_for() >= OVER;
     connection.until(LONGEST, quiet).await;
     connection.end(asked, over).await
 }

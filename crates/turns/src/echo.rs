@@ -141,7 +141,7 @@ fn scene(
 ) -> anyhow::Result<Vec<Echo>> {
     let mut chance = fastrand::Rng::with_seed(seed);
     let reply = reply(voices, &mut chance);
-    let persons = persons(voices, &mut chance);
+    let persons = people(voices, &mut chance);
     let room = Room::new(condition.drive, &mut chance);
     let drift_ppm = if seed.is_multiple_of(2) { -condition.drift_ppm } else { condition.drift_ppm };
     let mut chance = fastrand::Rng::with_seed(seed ^ 7);
@@ -217,7 +217,7 @@ fn reply(voices: &Voices, chance: &mut fastrand::Rng) -> Vec<i16> {
     reply
 }
 
-fn persons(voices: &Voices, chance: &mut fastrand::Rng) -> Vec<Person> {
+fn people(voices: &Voices, chance: &mut fastrand::Rng) -> Vec<Person> {
     let mut persons = Vec::new();
     let mut from = LEARNED + APART / 2;
     while from + WORDS + APART / 2 < SCENE {

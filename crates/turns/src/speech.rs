@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_room_goes_on_behind_the_speech() {
+    fn the_noise_of_the_room_continues_after_the_speech() {
         let (mut sound, _) = two_words();
         let before = sound.len();
         with_room_behind(&mut sound, ms(700));

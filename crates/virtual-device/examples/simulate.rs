@@ -46,7 +46,7 @@ struct Args {
     /// Threads.
     #[arg(long, default_value_t = 2)]
     threads: usize,
-    /// Breaks the server on purpose: lead, stop-margin, start-guard or cushion.
+    /// Breaks the server on purpose: lead, stop-margin, start-guard or prebuffer.
     #[arg(long = "break", value_parser = broken)]
     broken: Option<Broken>,
 }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 /// State of the device, as shown on its screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum DeviceState {
     /// Waits for a wake word or a button.
     Idle,
     /// Opens the socket and waits for the server's hello.
@@ -103,7 +103,7 @@ pub struct Note {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fact {
     /// The device changed its state.
-    State(State),
+    State(DeviceState),
     /// The server's hello was received, with its audio format.
     Hello(AudioParams),
     /// No hello was received in time.

@@ -21,7 +21,7 @@ use bytes::Bytes;
 use hearken_proto::device::{AudioPacket, AudioParams, Framing, ListenMode};
 
 use super::events::note;
-pub use super::events::{Event, Fact, Loss, Note, Output, State};
+pub use super::events::{DeviceState, Event, Fact, Loss, Note, Output};
 use super::outbox::Outbox;
 use super::playback::Playback;
 use super::profile::{Build, Profile, Tools};
@@ -48,7 +48,7 @@ pub struct Firmware {
     pub(super) mode: ListenMode,
     framing: Framing,
     hello: String,
-    pub(super) state: State,
+    pub(super) state: DeviceState,
     pub(super) socket_open: bool,
     pub(super) session_id: String,
     pub(super) wake_word: Option<String>,
@@ -95,7 +95,7 @@ impl Firmware {
             mode,
             framing: Framing::from_version(framing),
             hello,
-            state: State::Idle,
+            state: DeviceState::Idle,
             socket_open: false,
             session_id: String::new(),
             wake_word: None,
@@ -122,7 +122,7 @@ impl Firmware {
     }
 
     /// Returns the state after the last event.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> DeviceState {
         self.state
     }
 
@@ -154,9 +154,9 @@ impl Firmware {
     /// Returns true while packets of the microphone are sent.
     pub fn microphone_open(&self) -> bool {
         match self.state {
-            State::Listening => !self.listen_when_empty,
-            State::Speaking => self.mode == ListenMode::Realtime,
-            State::Idle | State::Connecting => false,
+            DeviceState::Listening => !self.listen_when_empty,
+            DeviceState::Speaking => self.mode == ListenMode::Realtime,
+            DeviceState::Idle | DeviceState::Connecting => false,
         }
     }
 
@@ -185,10 +185,10 @@ impl Firmware {
             Event::Wake { word } if !asleep => self.wake(now, word, out),
             Event::Button if !asleep => self.button(now, out),
             Event::TalkPressed if !asleep => self.talk_pressed(now, out),
-            Event::TalkReleased if self.state == State::Listening => {
+            Event::TalkReleased if self.state == DeviceState::Listening => {
                 let stop = uplink::listen_stop(&self.session_id);
                 self.send(now, stop, out);
-                self.enter(now, State::Idle, out);
+                self.enter(now, DeviceState::Idle, out);
             }
             Event::Microphone(opus) => self.hear(now, opus, out),
             Event::SocketOpen => self.socket_opened(now, out),
@@ -277,10 +277,10 @@ impl Firmware {
 
     /// Starts to listen. With `anew`, opens the microphone again although it was open all the time.
     pub(super) fn listen(&mut self, now: Duration, anew: bool, out: &mut Vec<Output>) {
-        let open = self.state == State::Speaking && self.mode == ListenMode::Realtime;
+        let open = self.state == DeviceState::Speaking && self.mode == ListenMode::Realtime;
         self.clear_at = None;
         self.listen_when_empty = false;
-        self.enter(now, State::Listening, out);
+        self.enter(now, DeviceState::Listening, out);
         if self.profile.takes_audio_always {
             self.drop_audio(now, out);
         }
@@ -318,7 +318,7 @@ impl Firmware {
             let timestamp_ms =
                 if self.build.server_aec { self.playback.next_timestamp() } else { 0 };
             self.send_audio(now, opus, timestamp_ms, out);
-        } else if self.state == State::Idle && now >= self.booted_at {
+        } else if self.state == DeviceState::Idle && now >= self.booted_at {
             if self.pre_wake.len() >= PRE_WAKE_PACKETS {
                 self.pre_wake.pop_front();
             }
@@ -346,7 +346,7 @@ impl Firmware {
         self.clear_at = None;
         self.listen_when_empty = false;
         self.interrupted = false;
-        self.enter(now, State::Idle, out);
+        self.enter(now, DeviceState::Idle, out);
     }
 
     fn audio(&mut self, now: Duration, frame: &Bytes, out: &mut Vec<Output>) {
@@ -360,9 +360,9 @@ impl Firmware {
         let mut notes = Vec::new();
         let silenced = self.interrupted && self.profile.abort_silences;
         let taken = match self.state {
-            State::Speaking => true,
-            State::Idle | State::Connecting => self.profile.takes_audio_always,
-            State::Listening => false,
+            DeviceState::Speaking => true,
+            DeviceState::Idle | DeviceState::Connecting => self.profile.takes_audio_always,
+            DeviceState::Listening => false,
         };
         if !taken {
             notes.push(Note { at: now, fact: Fact::PacketLost(Loss::NotSpeaking) });
@@ -388,7 +388,7 @@ impl Firmware {
         self.hello_deadline = None;
         self.playback.set_longest(Duration::from_millis(audio.frame_duration.into()));
         note(out, now, Fact::Hello(audio.clone()));
-        if self.state == State::Connecting {
+        if self.state == DeviceState::Connecting {
             for thing in self.serving.describe(&self.session_id) {
                 self.send(now, thing, out);
             }
@@ -399,24 +399,24 @@ impl Firmware {
     /// Processes `tts start`.
     pub(super) fn speak(&mut self, now: Duration, out: &mut Vec<Output>) {
         self.interrupted = false;
-        if matches!(self.state, State::Idle | State::Listening) {
+        if matches!(self.state, DeviceState::Idle | DeviceState::Listening) {
             self.listen_when_empty = false;
             self.playback.expect_no_more();
             self.clear_at = Some(now + LOOP_TURN);
-            self.enter(now, State::Speaking, out);
-        } else if self.state == State::Connecting {
+            self.enter(now, DeviceState::Speaking, out);
+        } else if self.state == DeviceState::Connecting {
             note(out, now, Fact::Offence("tts start while connecting is ignored"));
         }
     }
 
     /// Processes `tts stop`.
     pub(super) fn stop_speaking(&mut self, now: Duration, out: &mut Vec<Output>) {
-        if self.state != State::Speaking {
+        if self.state != DeviceState::Speaking {
             return;
         }
         self.playback.expect_no_more();
         match self.mode {
-            ListenMode::Manual => self.enter(now, State::Idle, out),
+            ListenMode::Manual => self.enter(now, DeviceState::Idle, out),
             ListenMode::Realtime | ListenMode::Auto => self.listen(now, false, out),
         }
     }
@@ -439,7 +439,7 @@ impl Firmware {
         self.booted_at = now + REBOOT;
     }
 
-    pub(super) fn enter(&mut self, now: Duration, state: State, out: &mut Vec<Output>) {
+    pub(super) fn enter(&mut self, now: Duration, state: DeviceState, out: &mut Vec<Output>) {
         if self.state != state {
             self.state = state;
             note(out, now, Fact::State(state));

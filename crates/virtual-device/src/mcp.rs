@@ -36,11 +36,11 @@ struct Job {
 
 #[derive(Debug)]
 enum Work {
-    Answer(Answer),
+    Answer(ToolAnswer),
     Call(String, Map<String, Value>),
 }
 
-type Answer = Result<String, String>;
+type ToolAnswer = Result<String, String>;
 
 /// Call that blocks the main loop.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ struct Running {
     id: i32,
     until: Duration,
     name: String,
-    answer: Answer,
+    answer: ToolAnswer,
 }
 
 /// Output of the server.
@@ -189,7 +189,7 @@ impl McpServer {
         )
     }
 
-    fn list(&self, params: Option<&Value>) -> Answer {
+    fn list(&self, params: Option<&Value>) -> ToolAnswer {
         let param = |name: &str| params.and_then(|p| p.get(name));
         let cursor = param("cursor").and_then(Value::as_str).unwrap_or_default();
         let users = param("withUserTools").and_then(Value::as_bool).unwrap_or(false);
@@ -268,7 +268,7 @@ impl McpServer {
         self.running = Some(Running { id, until, name, answer });
     }
 
-    fn answer(&mut self, at: Duration, id: i32, answer: Answer, out: &mut Vec<Outcome>) {
+    fn answer(&mut self, at: Duration, id: i32, answer: ToolAnswer, out: &mut Vec<Outcome>) {
         let Toolbox { quirks, .. } = &self.toolbox;
         if quirks.silent {
             return;

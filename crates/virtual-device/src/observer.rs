@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::events::{Fact, Loss, State};
+use super::events::{DeviceState, Fact, Loss};
 
 /// Observation.
 #[derive(Debug, Clone, PartialEq)]
@@ -117,7 +117,7 @@ impl InterruptionTracker {
         let since = at.saturating_sub(open.at);
         match fact {
             // Hung up. In manual mode the device is idle after `tts stop` too.
-            Fact::State(State::Idle) if open.stop.is_none() => return self.open.take(),
+            Fact::State(DeviceState::Idle) if open.stop.is_none() => return self.open.take(),
             Fact::PacketReceived => {
                 open.last_packet = Some(since);
                 let stopped = open.stop.is_some();
@@ -257,7 +257,7 @@ mod tests {
             (400, Observation::SpokenOver),
             (430, message("stt")),
             (500, aborted()),
-            (510, Observation::Noticed(Fact::State(State::Idle))),
+            (510, Observation::Noticed(Fact::State(DeviceState::Idle))),
         ];
         let mut report = Report::default();
         let mut tally = Tally::default();

@@ -19,7 +19,7 @@ const MOST_TIMESTAMPS: usize = 64;
 #[derive(Debug)]
 pub(super) struct Playback {
     capacity: usize,
-    queue: VecDeque<Waiting>,
+    queue: VecDeque<QueuedPacket>,
     current: Option<Current>,
     /// Time at which the queue ran empty while more packets were expected.
     starved_at: Option<Duration>,
@@ -30,7 +30,7 @@ pub(super) struct Playback {
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct QueuedPacket {
     opus: Bytes,
     timestamp_ms: u32,
     length: Duration,
@@ -86,7 +86,7 @@ impl Playback {
         } else if self.queue.len() >= self.capacity {
             notes.push(Note { at: now, fact: Fact::PacketLost(Loss::QueueFull) });
         } else {
-            self.queue.push_back(Waiting { opus, timestamp_ms, length });
+            self.queue.push_back(QueuedPacket { opus, timestamp_ms, length });
             if self.current.is_none() {
                 if let Some(since) = self.starved_at.take()
                     && now > since
@@ -100,7 +100,7 @@ impl Playback {
     }
 
     fn start_next(&mut self, at: Duration, notes: &mut Vec<Note>) -> bool {
-        let Some(Waiting { opus, timestamp_ms, length }) = self.queue.pop_front() else {
+        let Some(QueuedPacket { opus, timestamp_ms, length }) = self.queue.pop_front() else {
             return false;
         };
         self.current = Some(Current { until: at + length, timestamp_ms });

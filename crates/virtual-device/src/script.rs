@@ -9,7 +9,7 @@ use hearken_proto::device::{AudioParams, ListenMode, Uplink};
 use hearken_proto::recording::{Content, Recording};
 use tokio::time::Instant;
 
-use super::firmware::{Event, Firmware, State};
+use super::firmware::{DeviceState, Event, Firmware};
 use super::profile::Profile;
 use super::report::Report;
 use super::socket::{Device, SocketError};
@@ -154,7 +154,7 @@ impl Script {
                 Action::Interrupt => interrupt(device).await?,
                 Action::Speak(opus) => device.handle(Event::Microphone(opus.clone())).await?,
                 // A device in idle keeps it for the wake word.
-                Action::PreWake(opus) if device.firmware().state() == State::Idle => {
+                Action::PreWake(opus) if device.firmware().state() == DeviceState::Idle => {
                     device.handle(Event::Microphone(opus.clone())).await?;
                 }
                 Action::PreWake(opus) => device.send_raw_audio(opus.clone()).await?,
@@ -201,13 +201,13 @@ impl Script {
         let event = match (self.mode, begun, device.firmware().state()) {
             (ListenMode::Manual, ..) => Event::TalkPressed,
             // Firmware of auto and realtime mode listens again by itself.
-            (_, true, State::Listening) if word.is_none() => return Ok(()),
+            (_, true, DeviceState::Listening) if word.is_none() => return Ok(()),
             _ => Event::Wake { word },
         };
         device.handle(event).await?;
         let patience = Instant::now() + self.limits.answer;
         let ready = |_: &Report, firmware: &Firmware| {
-            firmware.microphone_open() || firmware.state() == State::Idle
+            firmware.microphone_open() || firmware.state() == DeviceState::Idle
         };
         device.run_until(patience, ready).await
     }
@@ -251,7 +251,7 @@ impl Script {
 /// Interrupts by the button while the device speaks. At any other time the button would end the
 /// conversation, so the message is sent as recorded.
 async fn interrupt(device: &mut Device) -> Result<(), SocketError> {
-    if device.firmware().state() == State::Speaking {
+    if device.firmware().state() == DeviceState::Speaking {
         return device.handle(Event::Button).await;
     }
     device.send_raw(r#"{"type":"abort"}"#.into()).await

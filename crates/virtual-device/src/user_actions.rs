@@ -4,14 +4,14 @@
 
 use std::time::Duration;
 
-use super::events::{Fact, Output, State, note};
+use super::events::{DeviceState, Fact, Output, note};
 use super::firmware::{CHANNEL_IDLE, Firmware};
 use super::uplink;
 
 impl Firmware {
     pub(super) fn wake(&mut self, now: Duration, word: Option<String>, out: &mut Vec<Output>) {
         match self.state {
-            State::Idle => {
+            DeviceState::Idle => {
                 if self.profile.wake_lost_on_open_socket && self.channel_open(now) {
                     note(out, now, Fact::WakeLost);
                     return;
@@ -22,8 +22,8 @@ impl Firmware {
                 self.wake_word = word;
                 self.start(now, self.profile.new_socket_each_time, out);
             }
-            State::Connecting => {}
-            State::Listening => {
+            DeviceState::Connecting => {}
+            DeviceState::Listening => {
                 if self.profile.wake_listens_at_once && self.build.wakes_while_listening {
                     self.abort(now, true, out);
                     self.forget_unsent(now, out);
@@ -31,7 +31,7 @@ impl Firmware {
                     self.open_microphone(now, out);
                 }
             }
-            State::Speaking => {
+            DeviceState::Speaking => {
                 self.abort(now, true, out);
                 if self.profile.wake_listens_at_once {
                     self.forget_unsent(now, out);
@@ -43,13 +43,13 @@ impl Firmware {
 
     pub(super) fn button(&mut self, now: Duration, out: &mut Vec<Output>) {
         match self.state {
-            State::Idle => {
+            DeviceState::Idle => {
                 self.pre_wake.clear();
                 self.start(now, self.profile.new_socket_each_time, out);
             }
-            State::Connecting => {}
-            State::Speaking => self.abort(now, false, out),
-            State::Listening => {
+            DeviceState::Connecting => {}
+            DeviceState::Speaking => self.abort(now, false, out),
+            DeviceState::Listening => {
                 out.push(Output::Disconnect);
                 self.socket_closed(now, out);
             }
@@ -58,15 +58,15 @@ impl Firmware {
 
     pub(super) fn talk_pressed(&mut self, now: Duration, out: &mut Vec<Output>) {
         match self.state {
-            State::Idle => {
+            DeviceState::Idle => {
                 self.pre_wake.clear();
                 self.start(now, false, out);
             }
-            State::Speaking => {
+            DeviceState::Speaking => {
                 self.abort(now, false, out);
                 self.listen(now, true, out);
             }
-            State::Connecting | State::Listening => {}
+            DeviceState::Connecting | DeviceState::Listening => {}
         }
     }
 
@@ -82,7 +82,7 @@ impl Firmware {
             self.outbox.reset();
             out.push(Output::Disconnect);
         }
-        self.enter(now, State::Connecting, out);
+        self.enter(now, DeviceState::Connecting, out);
         out.push(Output::Connect);
     }
 

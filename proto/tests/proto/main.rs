@@ -24,10 +24,10 @@ macro_rules! variants {
 
 // Below the macro, which they use.
 mod device;
-mod gateway;
 mod limits;
 mod litemcp;
 mod messages;
+mod text_gateway;
 mod words;
 
 /// The folder of this wire's goldens.

@@ -3,10 +3,10 @@
 
 use hearken_proto::chat::{Event, WatchMessage, WatchRequest};
 use hearken_proto::device::Uplink;
-use hearken_proto::gateway::ClientMessage;
 use hearken_proto::jsonrpc;
 use hearken_proto::litemcp::Envelope;
 use hearken_proto::speech::{asr::AsrCommand, tts::TtsCommand};
+use hearken_proto::text_gateway::ClientMessage;
 use serde_json::{Map, Value, json};
 
 /// How a text is read: what came of it, or what is told of it.

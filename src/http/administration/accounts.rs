@@ -11,7 +11,7 @@ use crate::admin::sessions::{Account, AccountError};
 use crate::http::administration::admin::Admin;
 use crate::http::administration::password::checked;
 use crate::http::extract::{AdminSession, JsonBody, Operator};
-use crate::http::fault::{Answer, Faults, Refusal, refusal, store_failed};
+use crate::http::fault::{Faults, Refusal, RouteResult, refusal, store_failed};
 
 /// Path of one account.
 pub(crate) const ONE: &str = "/api/accounts/{name}";
@@ -69,7 +69,7 @@ pub(crate) struct AccountChange {
     password: Option<String>,
 }
 
-fn refused(error: &AccountError) -> Refusal {
+fn refusal_of(error: &AccountError) -> Refusal {
     let fault = match error {
         AccountError::Name => Fault::BadRequest,
         AccountError::Taken | AccountError::TooMany => Fault::Conflict,
@@ -91,7 +91,7 @@ pub(crate) async fn asking(operator: Operator) -> HttpResponse {
 /// Lists the accounts (`GET /api/accounts`).
 #[utoipa::path(get, path = "/api/accounts", tag = "accounts",
     responses((status = 200, body = AccountsShown), Faults))]
-pub(crate) async fn list(_: AdminSession, admin: web::Data<Admin>) -> Answer {
+pub(crate) async fn list(_: AdminSession, admin: web::Data<Admin>) -> RouteResult {
     let accounts = admin.admin_sessions.accounts().await.map_err(|error| store_failed(&error))?;
     let accounts = accounts.into_iter().map(AccountShown::from).collect();
     Ok(HttpResponse::Ok().json(AccountsShown { accounts }))
@@ -104,13 +104,13 @@ pub(crate) async fn add(
     session: AdminSession,
     body: JsonBody<NewAccount>,
     admin: web::Data<Admin>,
-) -> Answer {
+) -> RouteResult {
     let NewAccount { name, right, password } = body.0;
     checked(&password)?;
     let by = &session.0.who;
     let now = Timestamp::now();
     let added = admin.admin_sessions.add_account(&name, right, &password, by, now).await;
-    let account = added.map_err(|error| refused(&error))?;
+    let account = added.map_err(|error| refusal_of(&error))?;
     Ok(HttpResponse::Created().json(AccountShown::from(account)))
 }
 
@@ -123,14 +123,14 @@ pub(crate) async fn change(
     name: web::Path<String>,
     body: JsonBody<AccountChange>,
     admin: web::Data<Admin>,
-) -> Answer {
+) -> RouteResult {
     let AccountChange { right, password } = body.0;
     password.as_deref().map(checked).transpose()?;
     let by = &session.0.who;
     let password = password.as_deref();
     let sessions = &admin.admin_sessions;
     let changed = sessions.change_account(&name, right, password, by, Timestamp::now()).await;
-    let account = changed.map_err(|error| refused(&error))?;
+    let account = changed.map_err(|error| refusal_of(&error))?;
     Ok(HttpResponse::Ok().json(AccountShown::from(account)))
 }
 
@@ -141,8 +141,8 @@ pub(crate) async fn delete(
     session: AdminSession,
     name: web::Path<String>,
     admin: web::Data<Admin>,
-) -> Answer {
+) -> RouteResult {
     let deleted = admin.admin_sessions.delete_account(&name, &session.0.who, Timestamp::now());
-    deleted.await.map_err(|error| refused(&error))?;
+    deleted.await.map_err(|error| refusal_of(&error))?;
     Ok(HttpResponse::NoContent().finish())
 }

@@ -22,7 +22,7 @@ use crate::admin::sessions::LoggedIn;
 use crate::admin::setup_code::SetupCode;
 use crate::admin::{AdminSessions, ChangeError, LoginError, RuntimeSettings, Source, TokenPair};
 use crate::http::extract::{AdminSession, JsonBody};
-use crate::http::fault::{Answer, Faults, Refusal, refusal, store_failed};
+use crate::http::fault::{Faults, Refusal, RouteResult, refusal, store_failed};
 use crate::http::middleware::traffic::TrafficShown;
 use crate::http::middleware::{address_of, middleware_state, too_often};
 use crate::http::params;
@@ -125,7 +125,7 @@ pub(crate) async fn log_in(
     request: HttpRequest,
     payload: web::Payload,
     admin: web::Data<Admin>,
-) -> Answer {
+) -> RouteResult {
     admin.attempt(&request).await?;
     let LogIn { username, password } = json_body(payload).await?;
     let from = address_of(&request);
@@ -154,7 +154,7 @@ pub(crate) async fn refresh(
     request: HttpRequest,
     payload: web::Payload,
     admin: web::Data<Admin>,
-) -> Answer {
+) -> RouteResult {
     admin.attempt(&request).await?;
     let Refresh { refresh_token } = json_body(payload).await?;
     let pair =
@@ -170,7 +170,7 @@ pub(crate) async fn log_out(
     session: AdminSession,
     request: HttpRequest,
     admin: web::Data<Admin>,
-) -> Answer {
+) -> RouteResult {
     let left =
         admin.admin_sessions.log_out(&session.0, &address_of(&request), Timestamp::now()).await;
     left.map_err(|error| store_failed(&error))?;
@@ -208,7 +208,7 @@ pub(crate) async fn change(
     session: AdminSession,
     body: JsonBody<SettingsChange>,
     admin: web::Data<Admin>,
-) -> Answer {
+) -> RouteResult {
     let wanted = flat(body.0.0)?;
     if wanted.is_empty() {
         return Err(refusal(Fault::BadRequest, "name at least one setting"));
@@ -312,7 +312,7 @@ pub(crate) async fn sessions(
     _: AdminSession,
     request: HttpRequest,
     admin: web::Data<Admin>,
-) -> Answer {
+) -> RouteResult {
     let offset = params::number(&request, "offset", 0..=u32::MAX, Fault::BadRequest)?;
     let offset = offset.unwrap_or(0);
     let limit = limit(&request)?;
@@ -330,7 +330,7 @@ pub(crate) async fn end_session(
     request: HttpRequest,
     path: web::Path<String>,
     admin: web::Data<Admin>,
-) -> Answer {
+) -> RouteResult {
     let id = SessionId::new(path.into_inner());
     let ended = admin.museum.end(&id).await.map_err(|error| store_failed(&error))?;
     if !ended {
@@ -373,7 +373,7 @@ pub(crate) async fn metrics(
     _: AdminSession,
     request: HttpRequest,
     admin: web::Data<Admin>,
-) -> Answer {
+) -> RouteResult {
     let Figures { devices, text_clients, llm } = (admin.figures)();
     let listed = admin.museum.sessions(0, 1).await;
     let (_, museum_sessions) = listed.map_err(|error| store_failed(&error))?;
@@ -423,7 +423,7 @@ pub(crate) async fn audit(
     _: AdminSession,
     request: HttpRequest,
     admin: web::Data<Admin>,
-) -> Answer {
+) -> RouteResult {
     let before = params::number(&request, "before", 1..=i64::MAX, Fault::BadRequest)?;
     let limit = limit(&request)?;
     let entries = admin.store.audit(before, limit).await.map_err(|e| store_failed(&e))?;

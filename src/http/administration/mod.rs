@@ -4,6 +4,6 @@ pub(crate) mod accounts;
 pub(crate) mod admin;
 pub(crate) mod backup;
 pub(crate) mod password;
-pub(crate) mod persons;
+pub(crate) mod people;
 pub(crate) mod service_calls;
 pub(crate) mod services;

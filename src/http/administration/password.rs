@@ -11,7 +11,7 @@ use crate::admin::sessions::USERNAME;
 use crate::admin::{LoginError, TokenPair};
 use crate::http::administration::admin::{Admin, not_logged_in};
 use crate::http::extract::{AdminSession, Near};
-use crate::http::fault::{Answer, Faults, Refusal, refusal, store_failed};
+use crate::http::fault::{Faults, Refusal, RouteResult, refusal, store_failed};
 use crate::http::middleware::address_of;
 use crate::http::request_identity::json as json_body;
 
@@ -50,7 +50,7 @@ pub(crate) fn checked(password: &str) -> Result<(), Refusal> {
     is_acceptable(password).then_some(()).ok_or_else(|| refusal(Fault::BadRequest, RULE))
 }
 
-fn logged_in(pair: Result<TokenPair, LoginError>) -> Answer {
+fn logged_in(pair: Result<TokenPair, LoginError>) -> RouteResult {
     let pair = pair.map_err(|error| not_logged_in(&error))?;
     Ok(HttpResponse::Ok().insert_header(("cache-control", "no-store")).json(pair))
 }
@@ -58,7 +58,7 @@ fn logged_in(pair: Result<TokenPair, LoginError>) -> Answer {
 /// Tells clients near by whether a password was chosen (`GET /api/admin/setup`).
 #[utoipa::path(get, path = "/api/admin/setup", tag = "administrator",
     responses((status = 200, body = SetupShown), Faults))]
-pub(crate) async fn state(_: Near, admin: web::Data<Admin>) -> Answer {
+pub(crate) async fn state(_: Near, admin: web::Data<Admin>) -> RouteResult {
     let credential = admin.admin_sessions.passwords().credential().await;
     let password = credential.map_err(|error| store_failed(&error))?.state();
     Ok(HttpResponse::Ok().json(SetupShown { password }))
@@ -71,7 +71,7 @@ pub(crate) async fn choose_first(
     request: HttpRequest,
     payload: web::Payload,
     admin: web::Data<Admin>,
-) -> Answer {
+) -> RouteResult {
     admin.attempt(&request).await?;
     let First { code, password } = json_body(payload).await?;
     checked(&password)?;
@@ -102,7 +102,7 @@ pub(crate) async fn change(
     request: HttpRequest,
     payload: web::Payload,
     admin: web::Data<Admin>,
-) -> Answer {
+) -> RouteResult {
     admin.attempt(&request).await?;
     let Change { current, password } = json_body(payload).await?;
     checked(&password)?;

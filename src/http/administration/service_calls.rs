@@ -9,7 +9,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::http::extract::Operator;
-use crate::http::fault::{Answer, Faults, refusal};
+use crate::http::fault::{Faults, RouteResult, refusal};
 use crate::http::params::{number, text};
 
 /// Calls that are told where nobody asks for another number.
@@ -59,7 +59,11 @@ struct CallsShown {
     params(("service" = Option<TurnService>, Query,),
         ("limit" = Option<usize>, Query, minimum = 1, maximum = 200)),
     responses((status = 200, body = CallsShown), Faults))]
-pub(crate) async fn list(_: Operator, request: HttpRequest, log: web::Data<CallLog>) -> Answer {
+pub(crate) async fn list(
+    _: Operator,
+    request: HttpRequest,
+    log: web::Data<CallLog>,
+) -> RouteResult {
     let service = match text(&request, "service", Fault::BadRequest)?.as_deref() {
         None => None,
         Some("asr") => Some(TurnService::Asr),

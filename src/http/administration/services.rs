@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 
 use crate::history::sound::wav_file;
 use crate::http::extract::Operator;
-use crate::http::fault::{Answer, Faults, refusal};
+use crate::http::fault::{Faults, RouteResult, refusal};
 use crate::http::request_identity::body;
 use crate::http::wav;
 use crate::service_tests::{ServiceTest, ServiceTests, Sound};
@@ -99,7 +99,7 @@ pub(crate) async fn test(
     _: Operator,
     payload: web::Payload,
     tests: web::Data<ServiceTests>,
-) -> Answer {
+) -> RouteResult {
     let bytes = body(payload, MAX_BYTES).await?;
     let read = web::block(move || read(&bytes)).await;
     let read = read.map_err(|_| refusal(Fault::GoingAway, "the server is stopping"))?;

@@ -25,6 +25,7 @@ pub const PATH: &str = "/console/";
 /// Paths of its files.
 pub(crate) const FILES: &str = "/console/{path:.*}";
 
+// The program holds built files: `cargo build` alone gives the whole server, and nobody needs Node. Decision 0070.
 static BUILT: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/web/console/dist");
 static ASSETS: LazyLock<HashMap<&str, Asset>> = LazyLock::new(assets);
 

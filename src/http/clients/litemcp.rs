@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::http::AccessControl;
 use crate::http::extract::state;
-use crate::http::fault::{Answer, Refusal, refusal};
+use crate::http::fault::{Refusal, RouteResult, refusal};
 use crate::http::middleware::slot_of;
 use crate::http::request_identity::body;
 use crate::http::websocket_bridge::{MessageLimits, WebSocketBridge};
@@ -103,7 +103,7 @@ async fn get(
     request: HttpRequest,
     payload: web::Payload,
     tools: web::Data<LiteMcp>,
-) -> Answer {
+) -> RouteResult {
     if request.headers().contains_key(UPGRADE) {
         return connected(tool.0, &request, payload, &tools);
     }
@@ -116,7 +116,7 @@ fn connected(
     request: &HttpRequest,
     payload: web::Payload,
     tools: &LiteMcp,
-) -> Answer {
+) -> RouteResult {
     let full = |full| refusal(Fault::Busy, &format!("sockets of LiteMCP: {full}"));
     let slot = slot_of(request, &tools.sockets).map_err(full)?;
     let process = tools.process.clone();
@@ -135,7 +135,7 @@ fn connected(
 }
 
 /// Calls the tool (`POST /litemcp/{tool}`).
-async fn call(tool: OfferedTool, payload: web::Payload, tools: web::Data<LiteMcp>) -> Answer {
+async fn call(tool: OfferedTool, payload: web::Payload, tools: web::Data<LiteMcp>) -> RouteResult {
     let body = body(payload, MAX_MESSAGE_BYTES).await?;
     let call: ToolCall =
         json::read(&body).map_err(|error| refusal(Fault::BadRequest, &error.about("the body")))?;

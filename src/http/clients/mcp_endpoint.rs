@@ -13,7 +13,7 @@ use hearken_tool_sources::NotAdmitted;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::http::fault::{Answer, Faults, refusal};
+use crate::http::fault::{Faults, RouteResult, refusal};
 use crate::http::request_identity::{bearer, query};
 use crate::http::tools::tools_api::ToolsApi;
 use crate::http::websocket_bridge::{MessageLimits, WebSocketBridge};
@@ -40,7 +40,7 @@ pub(crate) async fn connect(
     request: HttpRequest,
     payload: web::Payload,
     api: web::Data<ToolsApi>,
-) -> Answer {
+) -> RouteResult {
     let token = query(&request, "token").unwrap_or_else(|| bearer(&request));
     // A `+` in a query means a space; our tokens contain neither.
     let bad = |about: &dyn Display| {

@@ -26,9 +26,9 @@ use utoipa::IntoResponses;
 use utoipa::openapi::{RefOr, Response};
 
 use crate::http::AccessControl;
-use crate::http::auth::{Admission, Face};
+use crate::http::auth::{AccessRule, Admission};
 use crate::http::extract::state;
-use crate::http::fault::{Answer, Refusal, refusals};
+use crate::http::fault::{Refusal, RouteResult, refusals};
 use crate::http::middleware::{address_of, middleware_state, owner_of};
 use crate::http::request_identity::{body, session_of};
 
@@ -43,7 +43,7 @@ pub struct MuseumClients {
     /// Service that executes requests.
     pub museum: Arc<Museum>,
     /// Rule of access.
-    pub face: Face,
+    pub access: AccessRule,
     /// Rate limit; `None` for no limit.
     pub limit: Option<Arc<dyn RateLimit>>,
 }
@@ -57,7 +57,7 @@ impl IntoResponses for Refusals {
     }
 }
 
-fn refused(status: StatusCode, msg: impl Into<String>, errors: Vec<Mistake>) -> HttpResponse {
+fn refusal(status: StatusCode, msg: impl Into<String>, errors: Vec<Mistake>) -> HttpResponse {
     let msg = msg.into();
     let told = Refused { code: status.as_u16(), msg: msg.clone(), data: None, detail: msg, errors };
     HttpResponse::build(status).json(told)
@@ -65,7 +65,7 @@ fn refused(status: StatusCode, msg: impl Into<String>, errors: Vec<Mistake>) -> 
 
 /// Builds an error response with the time after which to retry.
 fn refused_for_now(status: StatusCode, msg: impl Into<String>, wait: Duration) -> Refusal {
-    let mut told = refused(status, msg, Vec::new());
+    let mut told = refusal(status, msg, Vec::new());
     let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
     told.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds.max(1)));
     told.into()
@@ -73,13 +73,13 @@ fn refused_for_now(status: StatusCode, msg: impl Into<String>, wait: Duration) -
 
 /// Builds the response for a missing or expired session.
 fn no_session(msg: &str) -> Refusal {
-    let mut told = refused(StatusCode::UNAUTHORIZED, msg, Vec::new());
+    let mut told = refusal(StatusCode::UNAUTHORIZED, msg, Vec::new());
     let challenge = HeaderValue::from_static("Session realm=\"museum\"");
     told.headers_mut().insert(WWW_AUTHENTICATE, challenge);
     told.into()
 }
 
-fn failed(error: MuseumError) -> Refusal {
+fn failure_of(error: MuseumError) -> Refusal {
     let cause = std::error::Error::source(&error).map(ToString::to_string);
     match error {
         MuseumError::Wrong(mistakes) => wrong(mistakes),
@@ -99,7 +99,7 @@ fn failed(error: MuseumError) -> Refusal {
         }
         MuseumError::LimitReached(_) => {
             let msg = "今天的使用额度已经用完，请明天再试 (LIMIT_REACHED)";
-            refused(StatusCode::TOO_MANY_REQUESTS, msg, Vec::new()).into()
+            refusal(StatusCode::TOO_MANY_REQUESTS, msg, Vec::new()).into()
         }
         MuseumError::Llm(_) | MuseumError::NoWords => {
             tracing::warn!(%error, cause, "cannot answer a museum client");
@@ -108,14 +108,14 @@ fn failed(error: MuseumError) -> Refusal {
                 _ => "no words".into(),
             };
             let msg = format!("大模型调用失败，请稍后再试 (LLM_ERROR: {why})");
-            refused(StatusCode::INTERNAL_SERVER_ERROR, msg, Vec::new()).into()
+            refusal(StatusCode::INTERNAL_SERVER_ERROR, msg, Vec::new()).into()
         }
     }
 }
 
 fn wrong(mistakes: Vec<Mistake>) -> Refusal {
     let all: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
-    refused(StatusCode::UNPROCESSABLE_ENTITY, all.join("; "), mistakes).into()
+    refusal(StatusCode::UNPROCESSABLE_ENTITY, all.join("; "), mistakes).into()
 }
 
 impl MuseumClients {
@@ -125,10 +125,10 @@ impl MuseumClients {
         request: &HttpRequest,
         session: Option<&SessionId>,
     ) -> Result<Admission, Refusal> {
-        let admitted = state::<AccessControl>(request)?.auth.face(request, &self.face);
+        let admitted = state::<AccessControl>(request)?.auth.admit(request, &self.access);
         let admission = admitted.map_err(|missing| {
             let msg = format!("需要 museum.token 访问令牌 (UNAUTHORIZED: {missing})");
-            let mut told = refused(StatusCode::UNAUTHORIZED, msg, Vec::new());
+            let mut told = refusal(StatusCode::UNAUTHORIZED, msg, Vec::new());
             let challenge = HeaderValue::from_static("Bearer realm=\"museum\"");
             told.headers_mut().insert(WWW_AUTHENTICATE, challenge);
             Refusal::from(told)
@@ -189,7 +189,7 @@ impl FromRequest for ClientSession {
 async fn read(payload: web::Payload) -> Result<Value, Refusal> {
     let bytes = body(payload, MAX_BODY_BYTES).await.map_err(|fault| {
         let msg = format!("the body has at most {MAX_BODY_BYTES} bytes, and comes in time");
-        Refusal::from(refused(fault.status(), msg, Vec::new()))
+        Refusal::from(refusal(fault.status(), msg, Vec::new()))
     })?;
     json::object(&bytes).map(Value::Object).map_err(|error| wrong(vec![error.into()]))
 }
@@ -201,9 +201,9 @@ pub(crate) async fn register(
     client: Client,
     payload: web::Payload,
     clients: web::Data<MuseumClients>,
-) -> Answer {
+) -> RouteResult {
     let wanted = Register::read(&read(payload).await?).map_err(wrong)?;
-    let session = clients.museum.register(wanted, client.0.as_deref()).await.map_err(failed)?;
+    let session = clients.museum.register(wanted, client.0.as_deref()).await.map_err(failure_of)?;
     Ok(HttpResponse::Ok().json(Registered {
         session_id: session.id.to_string(),
         expires_at: session.expires_at,
@@ -215,8 +215,11 @@ pub(crate) async fn register(
 /// Extends a session (`POST /api/session/heartbeat`).
 #[utoipa::path(post, path = "/api/session/heartbeat", tag = "museum", params(("session-id" = String, Header,)),
     responses((status = 200, body = Alive), Refusals))]
-pub(crate) async fn heartbeat(session: ClientSession, clients: web::Data<MuseumClients>) -> Answer {
-    let expires_at = clients.museum.heartbeat(&session.0).await.map_err(failed)?;
+pub(crate) async fn heartbeat(
+    session: ClientSession,
+    clients: web::Data<MuseumClients>,
+) -> RouteResult {
+    let expires_at = clients.museum.heartbeat(&session.0).await.map_err(failure_of)?;
     let status = "alive".to_owned();
     let timestamp = now();
     let alive = Alive { status, timestamp, session_valid: true, expires_at };
@@ -229,8 +232,8 @@ pub(crate) async fn heartbeat(session: ClientSession, clients: web::Data<MuseumC
 pub(crate) async fn unregister(
     session: ClientSession,
     clients: web::Data<MuseumClients>,
-) -> Answer {
-    clients.museum.unregister(&session.0).await.map_err(failed)?;
+) -> RouteResult {
+    clients.museum.unregister(&session.0).await.map_err(failure_of)?;
     let status = "unregistered".to_owned();
     let timestamp = now();
     let left = Unregistered { status, timestamp, message: "会话已成功注销".into() };
@@ -240,15 +243,15 @@ pub(crate) async fn unregister(
 /// Describes a session (`GET /api/session/info`).
 #[utoipa::path(get, path = "/api/session/info", tag = "museum", params(("session-id" = String, Header,)),
     responses((status = 200, body = SessionInfo), Refusals))]
-pub(crate) async fn info(session: ClientSession, clients: web::Data<MuseumClients>) -> Answer {
-    Ok(HttpResponse::Ok().json(clients.museum.describe(&session.0).await.map_err(failed)?))
+pub(crate) async fn info(session: ClientSession, clients: web::Data<MuseumClients>) -> RouteResult {
+    Ok(HttpResponse::Ok().json(clients.museum.describe(&session.0).await.map_err(failure_of)?))
 }
 
 /// Returns statistics (`GET /api/session/stats`), with which clients check that a server is there.
 #[utoipa::path(get, path = "/api/session/stats", tag = "museum",
     responses((status = 200, body = Stats), Refusals))]
-pub(crate) async fn stats(_: Client, clients: web::Data<MuseumClients>) -> Answer {
-    Ok(HttpResponse::Ok().json(clients.museum.stats().await.map_err(failed)?))
+pub(crate) async fn stats(_: Client, clients: web::Data<MuseumClients>) -> RouteResult {
+    Ok(HttpResponse::Ok().json(clients.museum.stats().await.map_err(failure_of)?))
 }
 
 /// Answers a user (`POST /api/agent/parse`).
@@ -259,9 +262,9 @@ pub(crate) async fn parse(
     session: ClientSession,
     payload: web::Payload,
     clients: web::Data<MuseumClients>,
-) -> Answer {
+) -> RouteResult {
     let said = ParseRequest::read(&read(payload).await?).map_err(wrong)?;
-    let data = clients.museum.parse(&session.0, said).await.map_err(failed)?;
+    let data = clients.museum.parse(&session.0, said).await.map_err(failure_of)?;
     let envelope = Envelope { code: 200, msg: "success".into(), data: Some(data) };
     Ok(HttpResponse::Ok().json(envelope))
 }

@@ -27,9 +27,9 @@ use tokio::time::{Interval, interval_at};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::http::auth::Face;
+use crate::http::auth::AccessRule;
 use crate::http::extract::{Application, ChatBody, OwnSession};
-use crate::http::fault::{Answer, FaultBody, Faults, Refusal, log_outage, refusal};
+use crate::http::fault::{FaultBody, Faults, Refusal, RouteResult, log_outage, refusal};
 use crate::http::middleware::TRACE_ID;
 use crate::http::params;
 use crate::turn_json::trace_id;
@@ -53,7 +53,7 @@ pub struct Chats {
     /// Service that executes requests.
     pub service: ChatService,
     /// Rule of access.
-    pub face: Face,
+    pub access: AccessRule,
     /// Connection slots of event streams.
     pub watch_slots: Slots,
     /// Settings of event streams.
@@ -61,7 +61,7 @@ pub struct Chats {
 }
 
 /// Converts an error to the client's response, and logs its cause.
-pub(crate) fn failed(error: &ChatError) -> Refusal {
+pub(crate) fn refusal_of(error: &ChatError) -> Refusal {
     if let ChatError::Store(_) | ChatError::State(_) = error {
         log_outage(error);
     }
@@ -96,10 +96,10 @@ pub(crate) async fn create(
     application: Application,
     wanted: ChatBody<CreateSession>,
     chats: web::Data<Chats>,
-) -> Answer {
+) -> RouteResult {
     let wanted = wanted.0.trimmed();
     wanted.check().map_err(|e| unfit(&e))?;
-    let session = chats.service.create(wanted, &application.0).await.map_err(|e| failed(&e))?;
+    let session = chats.service.create(wanted, &application.0).await.map_err(|e| refusal_of(&e))?;
     let session_id = session.id.as_str().to_owned();
     Ok(HttpResponse::Created().json(Created { session_id, session }))
 }
@@ -137,17 +137,17 @@ pub(crate) async fn list(
     application: Application,
     request: HttpRequest,
     chats: web::Data<Chats>,
-) -> Answer {
+) -> RouteResult {
     let filter = filter(&request)?;
-    let page = chats.service.sessions(filter, &application.0).await.map_err(|e| failed(&e))?;
+    let page = chats.service.sessions(filter, &application.0).await.map_err(|e| refusal_of(&e))?;
     Ok(HttpResponse::Ok().json(SessionsBody { sessions: page.sessions, total: page.total }))
 }
 
 /// Returns a session without its messages.
 #[utoipa::path(get, path = "/api/sessions/{id}", tag = "chat sessions", params(("id" = String, Path,)),
     responses((status = 200, body = ChatSession), Faults))]
-pub(crate) async fn get(session: OwnSession, chats: web::Data<Chats>) -> Answer {
-    let session = chats.service.session(&session.id).await.map_err(|e| failed(&e))?;
+pub(crate) async fn get(session: OwnSession, chats: web::Data<Chats>) -> RouteResult {
+    let session = chats.service.session(&session.id).await.map_err(|e| refusal_of(&e))?;
     Ok(HttpResponse::Ok().json(session))
 }
 
@@ -155,8 +155,8 @@ pub(crate) async fn get(session: OwnSession, chats: web::Data<Chats>) -> Answer 
 macro_rules! change {
     ($(#[$doc:meta])* $name:ident, $told:literal) => {
         $(#[$doc])*
-        pub(crate) async fn $name(session: OwnSession, chats: web::Data<Chats>) -> Answer {
-            chats.service.$name(&session.id).await.map_err(|e| failed(&e))?;
+        pub(crate) async fn $name(session: OwnSession, chats: web::Data<Chats>) -> RouteResult {
+            chats.service.$name(&session.id).await.map_err(|e| refusal_of(&e))?;
             Ok(HttpResponse::Ok().json(Done { message: $told.into() }))
         }
     };
@@ -192,11 +192,11 @@ pub(crate) async fn messages(
     session: OwnSession,
     request: HttpRequest,
     chats: web::Data<Chats>,
-) -> Answer {
+) -> RouteResult {
     let limit = params::number(&request, "limit", 1..=MAX_PAGE, UNFIT)?.unwrap_or(MESSAGES);
     let before = params::number(&request, "before", 1..=i64::MAX, UNFIT)?;
     let page = chats.service.messages(&session.id, before, limit).await;
-    Ok(HttpResponse::Ok().json(page.map_err(|e| failed(&e))?))
+    Ok(HttpResponse::Ok().json(page.map_err(|e| refusal_of(&e))?))
 }
 
 /// Returns the idempotency key of a request with the hash of its contents. The mode of the answer
@@ -230,13 +230,13 @@ pub(crate) async fn chat(
     request: HttpRequest,
     said: ChatBody<ChatRequest>,
     chats: web::Data<Chats>,
-) -> Answer {
+) -> RouteResult {
     let OwnSession { id, asker } = session;
     let said = said.0;
     said.check(&id).map_err(|e| unfit(&e))?;
     let key = key(request.headers(), &id, &said)?;
     if !said.context_only {
-        chats.service.check_share(&asker).await.map_err(|e| failed(&e))?;
+        chats.service.check_share(&asker).await.map_err(|e| refusal_of(&e))?;
     }
     let ask = RequestOptions { key, ..RequestOptions::default() };
     let turn_id = Arc::clone(&ask.turn_id);
@@ -244,13 +244,13 @@ pub(crate) async fn chat(
         streamed(chats.service.clone(), id, said, ask).await
     } else {
         let answer = Box::pin(chats.service.chat(&id, &said, ask)).await;
-        answer.map(|answer| HttpResponse::Ok().json(answer)).map_err(|e| failed(&e))
+        answer.map(|answer| HttpResponse::Ok().json(answer)).map_err(|e| refusal_of(&e))
     };
     Ok(traced(answer, &turn_id))
 }
 
 /// Names the trace of the turn in the header of an answer, or of a refusal.
-fn traced(answer: Answer, turn_id: &OnceLock<Uuid>) -> HttpResponse {
+fn traced(answer: RouteResult, turn_id: &OnceLock<Uuid>) -> HttpResponse {
     let mut response = answer.unwrap_or_else(HttpResponse::from);
     let value = turn_id.get().and_then(|id| HeaderValue::from_str(&trace_id(id)).ok());
     value.map(|id| response.headers_mut().insert(TRACE_ID, id));
@@ -273,7 +273,7 @@ async fn streamed(
     id: SessionId,
     said: ChatRequest,
     ask: RequestOptions,
-) -> Answer {
+) -> RouteResult {
     let (out, mut pieces) = mpsc::channel(PIECES);
     let ask = RequestOptions { out: Some(out), ..ask };
     let mut work: Work = Box::pin(async move { service.chat(&id, &said, ask).await });
@@ -281,7 +281,7 @@ async fn streamed(
         biased;
         Some(piece) = pieces.recv() => (Some(piece), work),
         whole = &mut work => {
-            let whole = whole.map_err(|e| failed(&e))?;
+            let whole = whole.map_err(|e| refusal_of(&e))?;
             (None, Box::pin(std::future::ready(Ok(whole))) as Work)
         }
     };

@@ -9,9 +9,9 @@ use hearken_proto::ids::SessionId;
 use hearken_proto::json;
 use serde_json::{Map, Value, json};
 
-use crate::http::conversations::chat::{Chats, UNFIT, failed, unfit};
+use crate::http::conversations::chat::{Chats, UNFIT, refusal_of, unfit};
 use crate::http::extract::OwnSession;
-use crate::http::fault::{Answer, Faults, Refusal, refusal};
+use crate::http::fault::{Faults, Refusal, RouteResult, refusal};
 use crate::http::middleware::slot_of;
 use crate::http::params;
 use crate::http::request_identity::{body, query};
@@ -20,20 +20,20 @@ use crate::http::request_identity::{body, query};
 const MAX_SNAPSHOT_BYTES: usize = 4_096;
 
 async fn world(chats: &Chats, id: &SessionId) -> Result<Map<String, Value>, Refusal> {
-    chats.service.state(id).await.map_err(|e| failed(&e))
+    chats.service.state(id).await.map_err(|e| refusal_of(&e))
 }
 
 /// Returns a session's world, as stored at the state server, which decides its fields.
 #[utoipa::path(get, path = "/api/sessions/{id}/state", tag = "chat sessions", params(("id" = String, Path,)),
     responses((status = 200, body = Object, description = "any object of the state server"), Faults))]
-pub(crate) async fn state(session: OwnSession, chats: web::Data<Chats>) -> Answer {
+pub(crate) async fn state(session: OwnSession, chats: web::Data<Chats>) -> RouteResult {
     Ok(HttpResponse::Ok().json(world(&chats, &session.id).await?))
 }
 
 /// Lists the characters in a session's world.
 #[utoipa::path(get, path = "/api/sessions/{id}/characters", tag = "chat sessions", params(("id" = String, Path,)),
     responses((status = 200, body = CharactersBody), Faults))]
-pub(crate) async fn characters(session: OwnSession, chats: web::Data<Chats>) -> Answer {
+pub(crate) async fn characters(session: OwnSession, chats: web::Data<Chats>) -> RouteResult {
     let characters = match world(&chats, &session.id).await?.remove("characters") {
         Some(Value::Array(all)) => all,
         _ => Vec::new(),
@@ -44,7 +44,7 @@ pub(crate) async fn characters(session: OwnSession, chats: web::Data<Chats>) -> 
 /// Returns the fight in a session's world, with the fields that the state server gave it; `active` is false if there is none.
 #[utoipa::path(get, path = "/api/sessions/{id}/combat", tag = "chat sessions", params(("id" = String, Path,)),
     responses((status = 200, body = Object, description = "any object of the state server"), Faults))]
-pub(crate) async fn combat(session: OwnSession, chats: web::Data<Chats>) -> Answer {
+pub(crate) async fn combat(session: OwnSession, chats: web::Data<Chats>) -> RouteResult {
     let combat = world(&chats, &session.id).await?.remove("combat").filter(Value::is_object);
     Ok(HttpResponse::Ok().json(combat.unwrap_or_else(|| json!({ "active": false }))))
 }
@@ -57,21 +57,21 @@ pub(crate) async fn make_snapshot(
     session: OwnSession,
     payload: web::Payload,
     chats: web::Data<Chats>,
-) -> Answer {
+) -> RouteResult {
     let bytes = body(payload, MAX_SNAPSHOT_BYTES).await?;
     let wanted = json::read_optional::<CreateSnapshot>(&bytes);
     let wanted = wanted.map_err(|e| unfit(&e.about("the body")))?.unwrap_or_default();
     wanted.check().map_err(|e| unfit(&e))?;
-    chats.service.check_share(&session.asker).await.map_err(|e| failed(&e))?;
+    chats.service.check_share(&session.asker).await.map_err(|e| refusal_of(&e))?;
     let made = chats.service.make_snapshot(&session.id, wanted).await;
-    Ok(HttpResponse::Created().json(made.map_err(|e| failed(&e))?))
+    Ok(HttpResponse::Created().json(made.map_err(|e| refusal_of(&e))?))
 }
 
 /// Lists a session's snapshots, oldest first.
 #[utoipa::path(get, path = "/api/sessions/{id}/snapshots", tag = "chat sessions", params(("id" = String, Path,)),
     responses((status = 200, body = SnapshotsBody), Faults))]
-pub(crate) async fn snapshots(session: OwnSession, chats: web::Data<Chats>) -> Answer {
-    let snapshots = chats.service.snapshots(&session.id).await.map_err(|e| failed(&e))?;
+pub(crate) async fn snapshots(session: OwnSession, chats: web::Data<Chats>) -> RouteResult {
+    let snapshots = chats.service.snapshots(&session.id).await.map_err(|e| refusal_of(&e))?;
     Ok(HttpResponse::Ok().json(SnapshotsBody { snapshots }))
 }
 
@@ -83,10 +83,10 @@ pub(crate) async fn go_back(
     session: OwnSession,
     path: web::Path<(String, String)>,
     chats: web::Data<Chats>,
-) -> Answer {
+) -> RouteResult {
     let (_, snapshot_id) = path.into_inner();
     let back = chats.service.restore_snapshot(&session.id, &snapshot_id.to_lowercase()).await;
-    Ok(HttpResponse::Ok().json(back.map_err(|e| failed(&e))?))
+    Ok(HttpResponse::Ok().json(back.map_err(|e| refusal_of(&e))?))
 }
 
 /// Opens the WebSocket of a session's events: `GET
@@ -96,7 +96,7 @@ pub(crate) async fn watch(
     request: HttpRequest,
     payload: web::Payload,
     chats: web::Data<Chats>,
-) -> Answer {
+) -> RouteResult {
     let types: Vec<String> = params::text(&request, "types", UNFIT)?
         .map_or_else(Vec::new, |types| {
             types.split(',').map(|kind| kind.trim().to_owned()).collect()
@@ -107,7 +107,7 @@ pub(crate) async fn watch(
         ));
     }
     let service = &chats.service;
-    let session = service.session(&session.id).await.map_err(|e| failed(&e))?.id;
+    let session = service.session(&session.id).await.map_err(|e| refusal_of(&e))?.id;
     let full = |full| refusal(Fault::Busy, &format!("watchers (`chat.max_watchers`): {full}"));
     let slot = slot_of(&request, &chats.watch_slots).map_err(full)?;
     let header = request.headers().get("last-event-id").and_then(|v| v.to_str().ok());

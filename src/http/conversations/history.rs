@@ -16,7 +16,7 @@ use uuid::Uuid;
 use crate::history::trial::{TrialAnswer, TrialError, Trials};
 use crate::history::{History, recording, sound};
 use crate::http::extract::{JsonBody, Operator};
-use crate::http::fault::{Answer, Faults, Refusal, log_outage, refusal, store_failed};
+use crate::http::fault::{Faults, Refusal, RouteResult, log_outage, refusal, store_failed};
 use crate::http::params::{number, text};
 use crate::turn_json::{self, TurnJson};
 use crate::words;
@@ -165,7 +165,7 @@ fn no_such_turn() -> Refusal {
 /// Tells what is kept in all, and of whom (`GET /api/history/summary`).
 #[utoipa::path(get, path = "/api/history/summary", tag = "history",
     responses((status = 200, body = HistoryShown), Faults))]
-pub(crate) async fn summary(_: Operator, history: web::Data<History>) -> Answer {
+pub(crate) async fn summary(_: Operator, history: web::Data<History>) -> RouteResult {
     let all = history.store().history_summary(MOST_CLIENTS).await.map_err(|e| store_failed(&e))?;
     let settings = history.settings();
     let clients = all.clients.into_iter().map(|of| ClientShown {
@@ -190,7 +190,11 @@ pub(crate) async fn summary(_: Operator, history: web::Data<History>) -> Answer 
         ("outcome" = Option<String>, Query,), ("q" = Option<String>, Query,),
         ("before" = Option<i64>, Query,), ("limit" = Option<u32>, Query, minimum = 1, maximum = 200)),
     responses((status = 200, body = HistoryPage), Faults))]
-pub(crate) async fn list(_: Operator, request: HttpRequest, history: web::Data<History>) -> Answer {
+pub(crate) async fn list(
+    _: Operator,
+    request: HttpRequest,
+    history: web::Data<History>,
+) -> RouteResult {
     let filter = filter(&request)?;
     let limit = number(&request, "limit", 1..=MOST, Fault::BadRequest)?.unwrap_or(USUAL);
     let turns = history.store().turns(&filter, limit).await.map_err(|e| store_failed(&e))?;
@@ -203,7 +207,11 @@ pub(crate) async fn list(_: Operator, request: HttpRequest, history: web::Data<H
 /// Returns a turn that is kept (`GET /api/history/{id}`).
 #[utoipa::path(get, path = "/api/history/{id}", tag = "history", params(("id" = String, Path,)),
     responses((status = 200, body = KeptTurn), Faults))]
-pub(crate) async fn get(_: Operator, id: web::Path<String>, history: web::Data<History>) -> Answer {
+pub(crate) async fn get(
+    _: Operator,
+    id: web::Path<String>,
+    history: web::Data<History>,
+) -> RouteResult {
     let turn = history.store().turn(&id).await.map_err(|e| store_failed(&e))?;
     let turn = turn.ok_or_else(no_such_turn)?;
     Ok(HttpResponse::Ok().json(KeptTurn::from(turn)))
@@ -216,7 +224,7 @@ pub(crate) async fn heard(
     _: Operator,
     id: web::Path<String>,
     history: web::Data<History>,
-) -> Answer {
+) -> RouteResult {
     wav(&id, Side::Heard, &history).await
 }
 
@@ -227,7 +235,7 @@ pub(crate) async fn said(
     _: Operator,
     id: web::Path<String>,
     history: web::Data<History>,
-) -> Answer {
+) -> RouteResult {
     wav(&id, Side::Said, &history).await
 }
 
@@ -239,7 +247,7 @@ pub(crate) async fn recording(
     _: Operator,
     id: web::Path<String>,
     history: web::Data<History>,
-) -> Answer {
+) -> RouteResult {
     let store = history.store();
     let turn = store.turn(&id).await.map_err(|e| store_failed(&e))?.ok_or_else(no_such_turn)?;
     let heard = store.sound(&id, Side::Heard).await.map_err(|e| store_failed(&e))?;
@@ -254,7 +262,7 @@ pub(crate) async fn recording(
         .body(file))
 }
 
-async fn wav(id: &str, side: Side, history: &History) -> Answer {
+async fn wav(id: &str, side: Side, history: &History) -> RouteResult {
     let found = history.store().sound(id, side).await.map_err(|e| store_failed(&e))?;
     let packets = found.ok_or_else(no_such_turn)?;
     let file = web::block(move || sound::wav(&packets).ok()).await.ok().flatten();
@@ -269,7 +277,7 @@ pub(crate) async fn delete(
     _: Operator,
     id: web::Path<String>,
     history: web::Data<History>,
-) -> Answer {
+) -> RouteResult {
     let part = HistoryPart::Turn(id.into_inner());
     let deleted = history.delete(&part).await.map_err(|e| store_failed(&e))?;
     if deleted == 0 {
@@ -287,7 +295,7 @@ pub(crate) async fn delete_many(
     _: Operator,
     request: HttpRequest,
     history: web::Data<History>,
-) -> Answer {
+) -> RouteResult {
     let client = text(&request, "client", Fault::BadRequest)?;
     let all = text(&request, "all", Fault::BadRequest)?;
     let part = match (client, all.as_deref()) {
@@ -351,7 +359,7 @@ pub(crate) async fn again(
     asked: JsonBody<Again>,
     history: web::Data<History>,
     trials: web::Data<Trials>,
-) -> Answer {
+) -> RouteResult {
     let Again { system_prompt, model } = asked.0;
     let model = model.trim().to_owned();
     let role = RoleSettings { system_prompt, model, ..RoleSettings::default() };
@@ -390,7 +398,7 @@ pub(crate) async fn export(
     _: Operator,
     request: HttpRequest,
     history: web::Data<History>,
-) -> Answer {
+) -> RouteResult {
     let mut response = HttpResponse::Ok();
     response.content_type(ContentType::json());
     response.insert_header((CONTENT_DISPOSITION, "attachment; filename=\"hearken-history.json\""));

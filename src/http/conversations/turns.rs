@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
 
 use crate::http::extract::Operator;
-use crate::http::fault::{Answer, Faults, refusal};
+use crate::http::fault::{Faults, RouteResult, refusal};
 use crate::http::middleware::slot_of;
 use crate::http::params::number;
 use crate::turn_json::TurnJson;
@@ -69,7 +69,11 @@ struct LastTurns {
 #[utoipa::path(get, path = "/api/turns", tag = "turns",
     params(("limit" = Option<u32>, Query, minimum = 1, maximum = 500)),
     responses((status = 200, body = LastTurns), Faults))]
-pub(crate) async fn list(_: Operator, request: HttpRequest, turns: web::Data<Turns>) -> Answer {
+pub(crate) async fn list(
+    _: Operator,
+    request: HttpRequest,
+    turns: web::Data<Turns>,
+) -> RouteResult {
     let limit = number(&request, "limit", 1..=MOST, Fault::BadRequest)?.unwrap_or(USUAL);
     let turns = turns.journal.last(limit).into_iter().map(TurnJson::from).collect();
     Ok(HttpResponse::Ok().json(LastTurns { turns }))
@@ -80,7 +84,11 @@ pub(crate) async fn list(_: Operator, request: HttpRequest, turns: web::Data<Tur
 /// (`GET /api/turns/live`).
 #[utoipa::path(get, path = "/api/turns/live", tag = "turns",
     responses((status = 200, content((String = "text/event-stream"))), Faults))]
-pub(crate) async fn live(_: Operator, request: HttpRequest, turns: web::Data<Turns>) -> Answer {
+pub(crate) async fn live(
+    _: Operator,
+    request: HttpRequest,
+    turns: web::Data<Turns>,
+) -> RouteResult {
     let about = |_| refusal(Fault::Busy, "too many watch the turns: try again later");
     let slot = slot_of(&request, &turns.watchers).map_err(about)?;
     let watch = Watch::new(&turns, slot);

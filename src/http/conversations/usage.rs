@@ -11,7 +11,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::http::extract::Operator;
-use crate::http::fault::{Answer, Faults, store_failed};
+use crate::http::fault::{Faults, RouteResult, store_failed};
 use crate::http::params::number;
 use crate::http::{AccessControl, ToolsApi};
 use crate::usage::{DailyUsage, UsageReport};
@@ -172,7 +172,7 @@ pub(crate) async fn report(
     usage: web::Data<DailyUsage>,
     access: web::Data<AccessControl>,
     api: web::Data<ToolsApi>,
-) -> Answer {
+) -> RouteResult {
     let days = number(&request, "days", 1..=MOST_DAYS, Fault::BadRequest)?;
     let report = usage.report(days.unwrap_or(DAYS)).await.map_err(|error| store_failed(&error))?;
     let roles = api.registry.roles().await.map_err(|error| store_failed(&error))?;

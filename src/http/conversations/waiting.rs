@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 
 use crate::http::AccessControl;
 use crate::http::extract::{JsonBody, Operator};
-use crate::http::fault::{Answer, Faults, refusal, store_failed};
+use crate::http::fault::{Faults, RouteResult, refusal, store_failed};
 use crate::words;
 
 /// Path of these calls.
@@ -66,7 +66,7 @@ pub(crate) async fn list(
     _: Operator,
     calls: web::Data<WaitingCalls>,
     access: web::Data<AccessControl>,
-) -> Answer {
+) -> RouteResult {
     let mut waiting = Vec::new();
     for (call, left) in calls.all() {
         let device = if call.kind == "voice" {
@@ -96,7 +96,7 @@ pub(crate) async fn drop_one(
     _: Operator,
     body: JsonBody<Dropping>,
     calls: web::Data<WaitingCalls>,
-) -> Answer {
+) -> RouteResult {
     let Dropping { client, drop } = body.0;
     if !drop {
         let about = "`drop` is true: only the person who was asked can agree";

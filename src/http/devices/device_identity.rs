@@ -29,6 +29,8 @@ pub(crate) enum Boot {
 
 /// Returns true if the device belongs to the client of this caller.
 pub(crate) fn is_of(device: &Device, caller: &Caller) -> bool {
+    // The `Client-Id` cannot be guessed, while a MAC address is printed on boards and visible in each network.
+    // Decision 0053.
     same(device.client_id.expose(), caller.client_id.expose())
 }
 

@@ -21,7 +21,7 @@ use utoipa::ToSchema;
 use crate::http::devices::device_records::{id_of, no_such_device, text_of};
 use crate::http::devices::device_status::ask;
 use crate::http::extract::Operator;
-use crate::http::fault::{Answer, Faults, Refusal, refusal, store_failed};
+use crate::http::fault::{Faults, Refusal, RouteResult, refusal, store_failed};
 use crate::http::request_identity::json as json_body;
 use crate::http::{AccessControl, DeviceEndpoint};
 
@@ -42,7 +42,7 @@ pub(crate) async fn order(
     access: web::Data<AccessControl>,
     device_endpoint: web::Data<DeviceEndpoint>,
     cluster: web::Data<Cluster>,
-) -> Answer {
+) -> RouteResult {
     let id = id_of(&path.0);
     let wanted = Wanted::read(&path.1, payload).await?;
     match passed_on(&cluster, &device_endpoint, &id, wanted).await? {

@@ -12,9 +12,9 @@ use hearken_cluster::Cluster;
 use hearken_ports::Devices as _;
 use hearken_ports::store::{Device, HistoryPart};
 use hearken_proto::fault::Fault;
-use hearken_proto::gateway::MAX_SYSTEM_PROMPT_CHARS;
 use hearken_proto::ids::{DeviceId, SessionId};
 use hearken_proto::json;
+use hearken_proto::text_gateway::MAX_SYSTEM_PROMPT_CHARS;
 use hearken_tool_sources::{DEFAULT_AGENT, MAX_AGENT_BYTES};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,7 @@ use crate::auth::bytes_of_hex;
 use crate::history::History;
 use crate::http::devices::device_orders;
 use crate::http::extract::{JsonBody, Operator};
-use crate::http::fault::{Answer, Faults, Refusal, refusal, store_failed};
+use crate::http::fault::{Faults, Refusal, RouteResult, refusal, store_failed};
 use crate::http::request_identity::{query, tidy};
 use crate::http::tools::roles;
 use crate::http::{AccessControl, DeviceEndpoint, ToolsApi, params};
@@ -184,7 +184,7 @@ pub(crate) async fn list(
     access: web::Data<AccessControl>,
     device_endpoint: web::Data<DeviceEndpoint>,
     cluster: web::Data<Cluster>,
-) -> Answer {
+) -> RouteResult {
     let limit = params::number(&request, "limit", 1..=MAX_PAGE, Fault::BadRequest)?;
     let limit = limit.unwrap_or(PAGE);
     // A blank cursor means: from the beginning.
@@ -221,7 +221,7 @@ pub(crate) async fn get(
     access: web::Data<AccessControl>,
     device_endpoint: web::Data<DeviceEndpoint>,
     cluster: web::Data<Cluster>,
-) -> Answer {
+) -> RouteResult {
     let id = id_of(&id);
     let device = access.store.device(&id).await.map_err(|e| store_failed(&e))?;
     let here =
@@ -252,7 +252,7 @@ pub(crate) async fn bind(
     access: web::Data<AccessControl>,
     device_endpoint: web::Data<DeviceEndpoint>,
     cluster: web::Data<Cluster>,
-) -> Answer {
+) -> RouteResult {
     let name = asked.0.name.as_deref().map(name_of).transpose()?;
     if !access.guesses.may_try(Instant::now()) {
         return Err(refusal(Fault::TooMany, "wait a minute before the next code"));
@@ -320,7 +320,7 @@ pub(crate) async fn change(
     device_endpoint: web::Data<DeviceEndpoint>,
     cluster: web::Data<Cluster>,
     api: web::Data<ToolsApi>,
-) -> Answer {
+) -> RouteResult {
     let asked = Change::read(fields.0)?;
     let id = id_of(&id);
     let name = asked.name.as_deref().map(name_of).transpose()?;
@@ -382,7 +382,7 @@ pub(crate) async fn forget(
     api: web::Data<ToolsApi>,
     history: web::Data<History>,
     usage: web::Data<DailyUsage>,
-) -> Answer {
+) -> RouteResult {
     let id = id_of(&id);
     let forgotten = device_endpoint.access.store.forget(&id, wall_clock::dates().latest).await;
     let was_known = forgotten.map_err(|e| store_failed(&e))?;
@@ -430,7 +430,7 @@ pub(crate) async fn provision(
     serial_number: web::Path<String>,
     asked: JsonBody<Provision>,
     access: web::Data<AccessControl>,
-) -> Answer {
+) -> RouteResult {
     // Key 0 of the chip's HMAC peripheral has 256 bits.
     let key = bytes_of_hex(asked.0.key.trim()).filter(|key| key.len() == 32);
     let about = "`key` must be 64 hexadecimal digits";
@@ -448,7 +448,7 @@ pub(crate) async fn unprovision(
     _: Operator,
     serial_number: web::Path<String>,
     access: web::Data<AccessControl>,
-) -> Answer {
+) -> RouteResult {
     if !access.store.unprovision(&serial_number).await.map_err(|e| store_failed(&e))? {
         return Err(refusal(Fault::NotFound, "no key of this serial number"));
     }

@@ -18,7 +18,7 @@ use utoipa::ToSchema;
 use crate::http::devices::device_orders::{STATUS, Wanted, away};
 use crate::http::devices::device_records::id_of;
 use crate::http::extract::Operator;
-use crate::http::fault::{Answer, Faults, refusal};
+use crate::http::fault::{Faults, RouteResult, refusal};
 use crate::http::{AccessControl, DeviceEndpoint};
 
 /// Name of firmware's tool.
@@ -31,7 +31,7 @@ const MAX_WORD_CHARS: usize = 64;
 /// What a device has answered; instances tell it each other.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Told {
+pub(crate) enum StatusReply {
     /// Its status.
     Status(Map<String, Value>),
     /// It has no such tool.
@@ -111,14 +111,14 @@ pub(crate) async fn status(
     access: web::Data<AccessControl>,
     device_endpoint: web::Data<DeviceEndpoint>,
     cluster: web::Data<Cluster>,
-) -> Answer {
+) -> RouteResult {
     let id = id_of(&path);
     match told(&cluster, &device_endpoint, &id).await {
-        Ok(Told::Status(told)) => Ok(HttpResponse::Ok().json(DeviceStatus::from(told))),
-        Ok(Told::NoTool) => {
+        Ok(StatusReply::Status(told)) => Ok(HttpResponse::Ok().json(DeviceStatus::from(told))),
+        Ok(StatusReply::NoTool) => {
             Err(refusal(Fault::NotFound, &format!("the device has no tool `{TOOL}`")))
         }
-        Ok(Told::Failed(about)) => Err(refusal(Fault::Unavailable, &about)),
+        Ok(StatusReply::Failed(about)) => Err(refusal(Fault::Unavailable, &about)),
         Err(Unreachable::Busy) => {
             Err(refusal(Fault::Busy, "the instance with the device does not answer"))
         }
@@ -131,12 +131,12 @@ async fn told(
     cluster: &Cluster,
     device_endpoint: &DeviceEndpoint,
     id: &DeviceId,
-) -> Result<Told, Unreachable> {
+) -> Result<StatusReply, Unreachable> {
     match ask(device_endpoint.pipeline.device_registry(), id).await {
         Err(Unreachable::NotConnected) => {
             let wanted = Wanted { name: STATUS.into(), body: Map::new() };
             let answer = cluster.order(id, json!(wanted)).await?;
-            let other = |_| Told::Failed("its instance has answered something else".into());
+            let other = |_| StatusReply::Failed("its instance has answered something else".into());
             Ok(serde_json::from_value(answer).unwrap_or_else(other))
         }
         here => here,
@@ -150,20 +150,20 @@ async fn told(
 pub(crate) async fn ask(
     device_registry: &DeviceRegistry,
     id: &DeviceId,
-) -> Result<Told, Unreachable> {
+) -> Result<StatusReply, Unreachable> {
     let tools = device_registry.tools(id).ok_or(Unreachable::NotConnected)?;
-    let late = |_| Told::Failed("the device does not answer".into());
+    let late = |_| StatusReply::Failed("the device does not answer".into());
     Ok(timeout(WITHIN, call(tools)).await.unwrap_or_else(late))
 }
 
-async fn call(tools: Arc<dyn ToolSource>) -> Told {
+async fn call(tools: Arc<dyn ToolSource>) -> StatusReply {
     if !tools.tools().iter().any(|tool| tool.name == TOOL) {
-        return Told::NoTool;
+        return StatusReply::NoTool;
     }
     let call = ToolCall { id: "status".into(), name: TOOL.into(), arguments: Map::new() };
     let output = match tools.call(call).await {
         Ok(output) => output,
-        Err(error) => return Told::Failed(format!("the device did not answer: {error}")),
+        Err(error) => return StatusReply::Failed(format!("the device did not answer: {error}")),
     };
     let texts = output.content.iter().filter_map(|part| match part {
         ToolContent::Text(text) => Some(&**text),
@@ -171,8 +171,8 @@ async fn call(tools: Arc<dyn ToolSource>) -> Told {
     });
     let text: String = texts.collect();
     match serde_json::from_str(&text) {
-        Ok(Value::Object(status)) if !output.failed => Told::Status(status),
-        _ => Told::Failed("the device has answered something else than its status".into()),
+        Ok(Value::Object(status)) if !output.failed => StatusReply::Status(status),
+        _ => StatusReply::Failed("the device has answered something else than its status".into()),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::http::AccessControl;
 use crate::http::conversations::chat::session_of;
 use crate::http::devices::device_records::{id_of, no_such_device};
 use crate::http::extract::{JsonBody, Operator};
-use crate::http::fault::{Answer, Faults, Refusal, refusal, store_failed};
+use crate::http::fault::{Faults, Refusal, RouteResult, refusal, store_failed};
 use crate::http::request_identity::tidy;
 use crate::http::tools::tool_bodies::{DeviceToolsShown, SessionToolsShown};
 use crate::http::tools::tools_api::ToolsApi;
@@ -32,7 +32,7 @@ pub(crate) async fn get(
     id: web::Path<String>,
     api: web::Data<ToolsApi>,
     access: web::Data<AccessControl>,
-) -> Answer {
+) -> RouteResult {
     let device = access.store.device(&id_of(&id)).await.map_err(|e| store_failed(&e))?;
     let device = device.ok_or_else(no_such_device)?;
     Ok(HttpResponse::Ok().json(DeviceToolsShown::from(api.registry.tools_of(&device))))
@@ -71,7 +71,7 @@ pub(crate) async fn put(
     id: web::Path<String>,
     off: JsonBody<Off>,
     api: web::Data<ToolsApi>,
-) -> Answer {
+) -> RouteResult {
     let off = off.0.checked()?;
     let device = api.registry.set_off(&id_of(&id), &off).await;
     let device = device.map_err(|e| store_failed(&e))?.ok_or_else(no_such_device)?;
@@ -90,7 +90,7 @@ pub(crate) async fn get_session(
     _: Operator,
     id: web::Path<String>,
     api: web::Data<ToolsApi>,
-) -> Answer {
+) -> RouteResult {
     let tools = api.registry.tools_of_session(&session_of(&id));
     let tools = tools.ok_or_else(no_such_session)?;
     Ok(HttpResponse::Ok().json(SessionToolsShown::from(tools)))
@@ -106,7 +106,7 @@ pub(crate) async fn put_session(
     id: web::Path<String>,
     off: JsonBody<Off>,
     api: web::Data<ToolsApi>,
-) -> Answer {
+) -> RouteResult {
     let off = off.0.checked()?;
     let tools = api.registry.set_session_off(&session_of(&id), off);
     let tools = tools.ok_or_else(no_such_session)?;

@@ -24,7 +24,7 @@ use crate::config::OtaConfig;
 use crate::http::AccessControl;
 use crate::http::devices::device_identity::Boot;
 use crate::http::devices::firmware;
-use crate::http::fault::{Answer, Refusal, refusal, store_failed};
+use crate::http::fault::{Refusal, RouteResult, refusal, store_failed};
 use crate::http::middleware::address_of;
 use crate::http::request_identity::{Caller, body, given, reached_at, tidy};
 
@@ -136,7 +136,7 @@ pub(crate) async fn check(
     request: HttpRequest,
     payload: web::Payload,
     access: web::Data<AccessControl>,
-) -> Answer {
+) -> RouteResult {
     let reached = reached_at(&request, access.ota.trust_proxy)?;
     if request.method() == Method::GET && given(&request, "device-id").is_none() {
         let address = access.ota.websocket_at(&reached);
@@ -236,7 +236,7 @@ pub(crate) async fn activate(
     request: HttpRequest,
     payload: web::Payload,
     access: web::Data<AccessControl>,
-) -> Answer {
+) -> RouteResult {
     let caller = Caller::from_request(&request)?;
     let body = body(payload, MAX_REPORT_BYTES).await?;
     access.auth.allows(&caller.device_id)?;

@@ -14,7 +14,7 @@ use multer::{Constraints, Multipart, SizeLimit};
 use serde_json::json;
 
 use crate::http::AccessControl;
-use crate::http::fault::{Answer, Refusal, refusal};
+use crate::http::fault::{Refusal, RouteResult, refusal};
 use crate::http::middleware::slot_of;
 use crate::http::request_identity::{Caller, bearer};
 use crate::http::tools::tools_api::ToolsApi;
@@ -39,7 +39,7 @@ pub(crate) async fn explain(
     payload: web::Payload,
     api: web::Data<ToolsApi>,
     access: web::Data<AccessControl>,
-) -> Answer {
+) -> RouteResult {
     let caller = Caller::from_request(&request)?;
     let refused = |error: TokenReadError| refusal(Fault::Unauthorized, &error.to_string());
     let made = api.cameras.check(&bearer(&request), caller.device_id.as_str()).map_err(refused)?;

@@ -73,6 +73,7 @@ impl OriginRules {
         {
             return Err(OriginError::Host(own.chars().take(100).collect()));
         }
+        // Each request is checked, not only those that change something: a WebSocket is opened with GET. Decision 0044.
         match text(header::ORIGIN) {
             Some(origin) if !self.lets_in(origin, own.as_deref()) => Err(OriginError::Origin),
             _ => Ok(()),

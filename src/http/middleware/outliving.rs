@@ -41,7 +41,7 @@ pub(super) async fn outliving(
     };
     let place = match tasks.try_begin() {
         Ok(place) => place,
-        Err(error) => return Ok(request.into_response(refused(error))),
+        Err(error) => return Ok(request.into_response(refusal_of(error))),
     };
     let work = async move {
         let _place = place;
@@ -55,7 +55,7 @@ pub(super) async fn outliving(
     }
 }
 
-fn refused(error: NotBegun) -> HttpResponse {
+fn refusal_of(error: NotBegun) -> HttpResponse {
     let fault = match error {
         NotBegun::Full => Fault::Busy,
         NotBegun::Stopping => Fault::GoingAway,

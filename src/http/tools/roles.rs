@@ -15,7 +15,7 @@ use crate::http::ToolsApi;
 use crate::http::conversations::history::{TrialAnswered, not_answered};
 use crate::http::devices::device_records::text_of;
 use crate::http::extract::{JsonBody, Operator};
-use crate::http::fault::{Answer, Faults, Refusal, refusal, store_failed};
+use crate::http::fault::{Faults, Refusal, RouteResult, refusal, store_failed};
 use crate::http::tools::role_bodies::{NewRole, RoleChange, RoleFields, RoleTrial};
 
 /// Path of one role.
@@ -85,7 +85,7 @@ impl From<StoreError> for Refused {
     }
 }
 
-fn refused(why: Refused) -> Refusal {
+fn refusal_of(why: Refused) -> Refusal {
     match why {
         Refused::Store(error) => store_failed(&error),
         Refused::Request(refusal) => refusal,
@@ -122,7 +122,7 @@ fn changed(settings: &RoleSettings, fields: Map<String, Value>) -> Result<RoleSe
 }
 
 /// Builds the answer to a change.
-fn told(outcome: RoleOutcome, mut made: actix_web::HttpResponseBuilder) -> Answer {
+fn told(outcome: RoleOutcome, mut made: actix_web::HttpResponseBuilder) -> RouteResult {
     match outcome {
         RoleOutcome::Done(role) => Ok(made.json(RoleShown::from(*role))),
         RoleOutcome::NameTaken => {
@@ -137,7 +137,7 @@ fn told(outcome: RoleOutcome, mut made: actix_web::HttpResponseBuilder) -> Answe
 
 /// Lists all roles (`GET /api/roles`).
 #[utoipa::path(get, path = "/api/roles", tag = "roles", responses((status = 200, body = Roles), Faults))]
-pub(crate) async fn list(_: Operator, api: web::Data<ToolsApi>) -> Answer {
+pub(crate) async fn list(_: Operator, api: web::Data<ToolsApi>) -> RouteResult {
     let roles = api.registry.roles().await.map_err(|e| store_failed(&e))?;
     let languages = ReplyLanguage::ALL.map(ReplyLanguage::code).to_vec();
     let roles = roles.into_iter().map(RoleShown::from).collect();
@@ -147,7 +147,11 @@ pub(crate) async fn list(_: Operator, api: web::Data<ToolsApi>) -> Answer {
 /// Returns a role (`GET /api/roles/{id}`).
 #[utoipa::path(get, path = "/api/roles/{id}", tag = "roles", params(("id" = String, Path,)),
     responses((status = 200, body = RoleShown), Faults))]
-pub(crate) async fn get(_: Operator, id: web::Path<String>, api: web::Data<ToolsApi>) -> Answer {
+pub(crate) async fn get(
+    _: Operator,
+    id: web::Path<String>,
+    api: web::Data<ToolsApi>,
+) -> RouteResult {
     let roles = api.registry.roles().await.map_err(|e| store_failed(&e))?;
     let found = roles.into_iter().find(|role| role.role_id == *id).ok_or_else(no_such_role)?;
     Ok(HttpResponse::Ok().json(RoleShown::from(found)))
@@ -169,7 +173,7 @@ pub(crate) async fn add(
     _: Operator,
     fields: JsonBody<Map<String, Value>>,
     api: web::Data<ToolsApi>,
-) -> Answer {
+) -> RouteResult {
     let mut fields = fields.0;
     let name = take_name(&mut fields)?;
     let name = name.ok_or_else(|| refusal(Fault::BadRequest, "give the role a `name`"))?;
@@ -187,21 +191,25 @@ pub(crate) async fn change(
     id: web::Path<String>,
     fields: JsonBody<Map<String, Value>>,
     api: web::Data<ToolsApi>,
-) -> Answer {
+) -> RouteResult {
     let mut fields = fields.0;
     let name = take_name(&mut fields)?;
     let change = |role: &Role| {
         let settings = changed(&role.settings, fields).map_err(Refused::Request)?;
         Ok((name.unwrap_or_else(|| role.name.clone()), settings))
     };
-    let outcome = api.registry.change_role(&id, change).await.map_err(refused)?;
+    let outcome = api.registry.change_role(&id, change).await.map_err(refusal_of)?;
     told(outcome, HttpResponse::Ok())
 }
 
 /// Deletes a role with its versions; its devices and people go back to the configuration (`DELETE /api/roles/{id}`).
 #[utoipa::path(delete, path = "/api/roles/{id}", tag = "roles", params(("id" = String, Path,)),
     responses((status = 204), Faults))]
-pub(crate) async fn delete(_: Operator, id: web::Path<String>, api: web::Data<ToolsApi>) -> Answer {
+pub(crate) async fn delete(
+    _: Operator,
+    id: web::Path<String>,
+    api: web::Data<ToolsApi>,
+) -> RouteResult {
     if !api.registry.delete_role(&id).await.map_err(|e| store_failed(&e))? {
         return Err(no_such_role());
     }
@@ -216,7 +224,7 @@ pub(crate) async fn versions(
     _: Operator,
     id: web::Path<String>,
     api: web::Data<ToolsApi>,
-) -> Answer {
+) -> RouteResult {
     let all = api.registry.role_versions(&id).await.map_err(|e| store_failed(&e))?;
     if all.is_empty() {
         return Err(no_such_role());
@@ -245,14 +253,14 @@ pub(crate) async fn restore(
     id: web::Path<String>,
     asked: JsonBody<Restore>,
     api: web::Data<ToolsApi>,
-) -> Answer {
+) -> RouteResult {
     let all = api.registry.role_versions(&id).await.map_err(|e| store_failed(&e))?;
     let found = all.into_iter().find(|role| role.version == asked.0.version);
     let Some(was) = found else {
         return Err(refusal(Fault::NotFound, "no such version of a role"));
     };
     let change = |_: &Role| Ok::<_, Refused>((was.name, was.settings));
-    let outcome = api.registry.change_role(&id, change).await.map_err(refused)?;
+    let outcome = api.registry.change_role(&id, change).await.map_err(refusal_of)?;
     told(outcome, HttpResponse::Ok())
 }
 
@@ -264,7 +272,7 @@ pub(crate) async fn try_out(
     _: Operator,
     fields: JsonBody<Map<String, Value>>,
     trials: web::Data<Trials>,
-) -> Answer {
+) -> RouteResult {
     let mut fields = fields.0;
     let about = format!("`text` has 1 to {MAX_WORDS} characters");
     let words = match fields.remove("text") {

@@ -16,7 +16,7 @@ use crate::auth::same;
 use crate::http::devices::device_identity::next_token_at;
 use crate::http::devices::device_records::{agent_of, disconnect, id_of, text_of};
 use crate::http::extract::{JsonBody, Operator};
-use crate::http::fault::{Answer, Faults, Refusal, refusal, store_failed};
+use crate::http::fault::{Faults, Refusal, RouteResult, refusal, store_failed};
 use crate::http::request_identity::Caller;
 use crate::http::{AccessControl, Admin, DeviceEndpoint, ToolsApi};
 
@@ -80,7 +80,7 @@ pub(crate) async fn make_for_device(
     asked: JsonBody<TokenOfDevice>,
     access: web::Data<AccessControl>,
     admin: web::Data<Admin>,
-) -> Answer {
+) -> RouteResult {
     let device_id = id_of(&path);
     let wanted = given("client_id", asked.0.client_id.as_deref())?.map(Secret::new);
     let holder = access.store.token_holder(&device_id).await.map_err(|e| store_failed(&e))?;
@@ -112,7 +112,7 @@ pub(crate) async fn revoke_of_device(
     device_endpoint: web::Data<DeviceEndpoint>,
     cluster: web::Data<Cluster>,
     admin: web::Data<Admin>,
-) -> Answer {
+) -> RouteResult {
     let id = id_of(&path);
     let revoked = access.store.revoke_tokens(&id, wall_clock::dates().latest).await;
     revoked.map_err(|error| store_failed(&error))?;
@@ -158,7 +158,7 @@ struct ToolTokens {
 /// revoked.
 #[utoipa::path(get, path = "/api/tools/tokens", tag = "tools",
     responses((status = 200, body = ToolTokens), Faults))]
-pub(crate) async fn list(_: Operator, api: web::Data<ToolsApi>) -> Answer {
+pub(crate) async fn list(_: Operator, api: web::Data<ToolsApi>) -> RouteResult {
     let tokens = api.registry.tool_tokens().await.map_err(|error| store_failed(&error))?;
     let tokens = tokens.into_iter().map(ToolTokenShown::from).collect();
     Ok(HttpResponse::Ok().json(ToolTokens { tokens }))
@@ -191,7 +191,7 @@ pub(crate) async fn make_for_tools(
     asked: JsonBody<NewToolToken>,
     api: web::Data<ToolsApi>,
     admin: web::Data<Admin>,
-) -> Answer {
+) -> RouteResult {
     let NewToolToken { agent, name } = asked.0;
     let agent = agent_of(agent.as_deref().unwrap_or(DEFAULT_AGENT))?;
     let name = given("name", name.as_deref())?.unwrap_or_default();
@@ -216,7 +216,7 @@ pub(crate) async fn revoke_of_tools(
     serial: web::Path<String>,
     api: web::Data<ToolsApi>,
     admin: web::Data<Admin>,
-) -> Answer {
+) -> RouteResult {
     let is_digit = |c: u8| c.is_ascii_digit() || (b'a'..=b'f').contains(&c);
     if serial.len() != SERIAL_DIGITS || !serial.bytes().all(is_digit) {
         return Err(refusal(Fault::NotFound, "a serial has 12 digits, 0 to 9 and a to f"));

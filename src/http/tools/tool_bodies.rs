@@ -33,7 +33,7 @@ impl SourcesShown {
 #[derive(Clone, Copy, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 #[schema(as = SourceState)]
-enum State {
+enum SourceStateShown {
     Connecting,
     Ready,
     Failed,
@@ -51,7 +51,7 @@ struct SourceShown {
     origin: Origin,
     /// Ids of the devices that may use it; empty for all devices.
     devices: Vec<String>,
-    state: State,
+    state: SourceStateShown,
     /// Why it has failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -72,10 +72,10 @@ impl SourceShown {
         let tool = |tool| ToolShown::new(&report.name, tool, policies);
         let tools = report.tools.into_iter().map(tool).collect();
         let (state, reason) = match report.state {
-            SourceState::Connecting => (State::Connecting, None),
-            SourceState::Ready => (State::Ready, None),
-            SourceState::Failed(reason) => (State::Failed, Some(reason)),
-            SourceState::Disabled => (State::Disabled, None),
+            SourceState::Connecting => (SourceStateShown::Connecting, None),
+            SourceState::Ready => (SourceStateShown::Ready, None),
+            SourceState::Failed(reason) => (SourceStateShown::Failed, Some(reason)),
+            SourceState::Disabled => (SourceStateShown::Disabled, None),
         };
         Self {
             name: report.name,

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use crate::http::extract::{JsonBody, Operator};
-use crate::http::fault::{Answer, Faults, Refusal, refusal, store_failed};
+use crate::http::fault::{Faults, Refusal, RouteResult, refusal, store_failed};
 use crate::http::tools::tool_bodies::{ServerShown, ServersShown, ToolServerSettings};
 use crate::http::tools::tools_api::ToolsApi;
 
@@ -18,7 +18,7 @@ pub(crate) const ONE: &str = "/api/tools/servers/{name}";
 pub(crate) const ENABLED: &str = "/api/tools/servers/{name}/enabled";
 
 /// Converts the reason of a refused change to an answer.
-pub(crate) fn refused(error: ChangeError) -> Refusal {
+pub(crate) fn refusal_of(error: ChangeError) -> Refusal {
     let fault = match &error {
         ChangeError::Store(error) => return store_failed(error),
         ChangeError::Settings(_) | ChangeError::OwnSecrets(_) => Fault::BadRequest,
@@ -32,7 +32,7 @@ pub(crate) fn refused(error: ChangeError) -> Refusal {
 /// Lists every server with its settings, including disabled ones (`GET /api/tools/servers`).
 #[utoipa::path(get, path = "/api/tools/servers", tag = "tools",
     responses((status = 200, body = ServersShown), Faults))]
-pub(crate) async fn list(_: Operator, api: web::Data<ToolsApi>) -> Answer {
+pub(crate) async fn list(_: Operator, api: web::Data<ToolsApi>) -> RouteResult {
     Ok(HttpResponse::Ok().json(ServersShown::new(api.registry.servers(), &api.policies.get())))
 }
 
@@ -44,16 +44,20 @@ pub(crate) async fn add(
     _: Operator,
     settings: JsonBody<ToolServer>,
     api: web::Data<ToolsApi>,
-) -> Answer {
-    let server = api.registry.add(settings.0).await.map_err(refused)?;
+) -> RouteResult {
+    let server = api.registry.add(settings.0).await.map_err(refusal_of)?;
     Ok(HttpResponse::Created().json(ServerShown::new(server, &api.policies.get())))
 }
 
 /// Returns a server (`GET /api/tools/servers/{name}`).
 #[utoipa::path(get, path = "/api/tools/servers/{name}", tag = "tools", params(("name" = String, Path,)),
     responses((status = 200, body = ServerShown), Faults))]
-pub(crate) async fn get(_: Operator, name: web::Path<String>, api: web::Data<ToolsApi>) -> Answer {
-    let server = api.registry.server(&name).map_err(refused)?;
+pub(crate) async fn get(
+    _: Operator,
+    name: web::Path<String>,
+    api: web::Data<ToolsApi>,
+) -> RouteResult {
+    let server = api.registry.server(&name).map_err(refusal_of)?;
     Ok(HttpResponse::Ok().json(ServerShown::new(server, &api.policies.get())))
 }
 
@@ -64,8 +68,8 @@ pub(crate) async fn remove(
     _: Operator,
     name: web::Path<String>,
     api: web::Data<ToolsApi>,
-) -> Answer {
-    api.registry.remove(&name).await.map_err(refused)?;
+) -> RouteResult {
+    api.registry.remove(&name).await.map_err(refusal_of)?;
     Ok(HttpResponse::NoContent().finish())
 }
 
@@ -85,7 +89,7 @@ pub(crate) async fn switch(
     name: web::Path<String>,
     asked: JsonBody<Switch>,
     api: web::Data<ToolsApi>,
-) -> Answer {
-    let server = api.registry.switch(&name, asked.0.enabled).await.map_err(refused)?;
+) -> RouteResult {
+    let server = api.registry.switch(&name, asked.0.enabled).await.map_err(refusal_of)?;
     Ok(HttpResponse::Ok().json(ServerShown::new(server, &api.policies.get())))
 }

@@ -19,7 +19,7 @@ use utoipa::ToSchema;
 
 use crate::http::clients::mcp_endpoint;
 use crate::http::extract::{JsonBody, Operator};
-use crate::http::fault::{Answer, Faults, refusal};
+use crate::http::fault::{Faults, RouteResult, refusal};
 use crate::http::params;
 use crate::http::tools::tool_bodies::{SourcesShown, ToolAnswer};
 use crate::http::tools::tool_servers;
@@ -129,18 +129,22 @@ pub(crate) async fn accept(
     _: Operator,
     body: JsonBody<Accept>,
     api: web::Data<ToolsApi>,
-) -> Answer {
+) -> RouteResult {
     let Accept { source, tool, agent } = body.0;
     let agent = agent.as_deref().unwrap_or(DEFAULT_AGENT);
     let accepted = api.registry.accept(agent, &source, tool.as_deref()).await;
-    let accepted = accepted.map_err(tool_servers::refused)?;
+    let accepted = accepted.map_err(tool_servers::refusal_of)?;
     Ok(HttpResponse::Ok().json(Accepted { accepted }))
 }
 
 /// Lists the sources of an agent with their states and tools (`GET /api/tools[?agent=NAME]`).
 #[utoipa::path(get, path = "/api/tools", tag = "tools", params(("agent" = Option<String>, Query,)),
     responses((status = 200, body = SourcesShown), Faults))]
-pub(crate) async fn list(_: Operator, request: HttpRequest, api: web::Data<ToolsApi>) -> Answer {
+pub(crate) async fn list(
+    _: Operator,
+    request: HttpRequest,
+    api: web::Data<ToolsApi>,
+) -> RouteResult {
     let agent = params::text(&request, "agent", Fault::BadRequest)?;
     let agent = agent.unwrap_or_else(|| DEFAULT_AGENT.into());
     let shown = SourcesShown::new(api.sources.inventory(&agent), &api.policies.get());
@@ -152,7 +156,11 @@ pub(crate) async fn list(_: Operator, request: HttpRequest, api: web::Data<Tools
 #[utoipa::path(post, path = "/api/tools/call", tag = "tools",
     request_body = Call,
     responses((status = 200, body = ToolAnswer), Faults))]
-pub(crate) async fn call(_: Operator, call: JsonBody<Call>, api: web::Data<ToolsApi>) -> Answer {
+pub(crate) async fn call(
+    _: Operator,
+    call: JsonBody<Call>,
+    api: web::Data<ToolsApi>,
+) -> RouteResult {
     let call = call.0;
     let agent = call.agent.as_deref().unwrap_or(DEFAULT_AGENT);
     let Some(source) = api.sources.named(agent, &call.source) else {

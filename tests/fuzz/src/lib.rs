@@ -8,6 +8,7 @@ pub mod targets;
 /// Target: its name, which is that of its folders of inputs, and what tries one input.
 pub type Target = (&'static str, fn(&[u8]));
 
+// One program holds all targets: a program for each would link the whole server as often. Decision 0047.
 macro_rules! targets {
     ($($name:ident: $run:path,)+) => {
         /// All targets, in the order of the alphabet.
@@ -46,7 +47,6 @@ targets! {
     device_answers: hearken_actors::device_tools::fuzzing::device_answers,
     device_socket: targets::device_socket::run,
     funasr_answers: hearken_providers::asr::fuzzing::funasr_answers,
-    gateway: targets::gateway::run,
     inbound_frames: hearken_socket::fuzzing::inbound_frames,
     json: targets::json::run,
     jsonrpc: targets::jsonrpc::run,
@@ -66,6 +66,7 @@ targets! {
     speech_frames: targets::speech_frames::run,
     speech_text: targets::speech_text::run,
     state_answers: hearken_providers::state::fuzzing::state_answers,
+    text_gateway: targets::text_gateway::run,
     tool_frames: hearken_tool_sources::fuzzing::tool_frames,
     tool_results: hearken_tool_sources::fuzzing::tool_results,
     uplink_text: targets::uplink_text::run,

@@ -7,7 +7,7 @@ mod handshake;
 mod images;
 mod instructions;
 mod ota;
-mod persons;
+mod people;
 mod rest;
 mod roles;
 mod status;

@@ -9,7 +9,7 @@ use hearken_dialogue::Phrases;
 use hearken_proto::device::{AudioParams, ListenMode};
 use hearken_test_support::socket::{Socket, frame};
 use hearken_virtual_device::clock::Drift;
-use hearken_virtual_device::events::{Event, Fact, State};
+use hearken_virtual_device::events::{DeviceState, Event, Fact};
 use hearken_virtual_device::firmware::Firmware;
 use hearken_virtual_device::observer::{Observation, Observer};
 use hearken_virtual_device::profile::Profile;
@@ -168,7 +168,7 @@ impl Client for Person {
 
     async fn turn(&mut self) -> Result<Came, String> {
         let told = |error: hearken_virtual_device::socket::SocketError| error.to_string();
-        if self.device.firmware().state() == State::Idle {
+        if self.device.firmware().state() == DeviceState::Idle {
             self.device.handle(Event::Wake { word: None }).await.map_err(told)?;
         }
         self.until(|_, firmware| firmware.microphone_open()).await?;

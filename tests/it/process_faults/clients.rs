@@ -11,7 +11,7 @@ use futures_util::{SinkExt as _, StreamExt as _};
 use hearken_proto::device::{AudioParams, ListenMode};
 use hearken_proto::recording::{Content, Recording};
 use hearken_test_support::socket::Socket;
-use hearken_virtual_device::events::{Event, State};
+use hearken_virtual_device::events::{DeviceState, Event};
 use hearken_virtual_device::firmware::{Fact, Firmware};
 use hearken_virtual_device::profile::Profile;
 use hearken_virtual_device::report::Report;
@@ -314,7 +314,7 @@ impl Speaker {
     async fn try_turn(&mut self) -> Result<bool, SocketError> {
         let device = &mut self.device;
         if !device.firmware().microphone_open() {
-            if device.firmware().state() == State::Idle {
+            if device.firmware().state() == DeviceState::Idle {
                 device.handle(Event::Wake { word: None }).await?;
             }
             let open = |_: &Report, f: &Firmware| f.microphone_open() || !f.is_connected();

@@ -68,8 +68,8 @@ async fn a_person_is_called_by_name_from_another_sentence_until_they_are_deleted
         files.push(wav(folder.path(), fixture).await.to_string_lossy().into_owned());
     }
     let at = server.address();
-    let persons = ["persons", "--url", &at, "--admin-token", TOKEN];
-    let enrol = [&persons[..], &["enrol", "Max", &files[0], &files[1], &files[0]]].concat();
+    let people = ["people", "--url", &at, "--admin-token", TOKEN];
+    let enrol = [&people[..], &["enrol", "Max", &files[0], &files[1], &files[0]]].concat();
     run(&enrol).await;
     // Other words of the same man, a woman, and somebody who speaks Chinese.
     let known = asked(&server, &model, "en_go_somewhere").await;
@@ -78,10 +78,10 @@ async fn a_person_is_called_by_name_from_another_sentence_until_they_are_deleted
         let words = asked(&server, &model, other).await;
         assert!(!words.contains("[Max]"), "{words}");
     }
-    let list = run(&[&persons[..], &["list", "--json"]].concat()).await;
+    let list = run(&[&people[..], &["list", "--json"]].concat()).await;
     let list: Value = serde_json::from_slice(&list.stdout).unwrap();
     let id = list[0]["id"].as_str().or(list["persons"][0]["id"].as_str()).unwrap().to_owned();
-    run(&[&persons[..], &["delete", &id]].concat()).await;
+    run(&[&people[..], &["delete", &id]].concat()).await;
     let words = asked(&server, &model, "en_go_somewhere").await;
     assert!(!words.contains("[Max]"), "{words}");
     server.stop().await;

@@ -73,39 +73,40 @@ impl Setup {
     }
 
     /// The moment is one since the start of this test, to the second or to the minute.
-    fn check(&self, face: &str, moment: Timestamp, within: SignedDuration) {
+    fn check(&self, frontend: &str, moment: Timestamp, within: SignedDuration) {
         let first = self.since - within;
         let last = Timestamp::now();
-        assert!(moment >= first && moment <= last, "{face}: {first} {moment} {last}");
+        assert!(moment >= first && moment <= last, "{frontend}: {first} {moment} {last}");
     }
 
-    /// What the model of this face was told last: the time in its prompt is that of the zone.
-    fn prompted(&self, face: &str) -> Vec<Value> {
+    /// What the model of this frontend was told last: the time in its prompt is that of the zone.
+    fn prompted(&self, frontend: &str) -> Vec<Value> {
         let texts = self.vendors.llm.seen().texts;
         let body: Value = serde_json::from_str(texts.last().expect("it was asked")).unwrap();
         let messages = body["messages"].as_array().unwrap().clone();
         let told = messages[0]["content"].as_str().unwrap().lines().next().unwrap();
         let told = Zoned::strptime("%Y-%m-%d %H:%M %A %Q", told);
-        let told = told.unwrap_or_else(|error| panic!("{face}: {error}: {messages:?}"));
-        assert_eq!(told.time_zone().iana_name(), Some(ZONE), "{face}");
-        self.check(face, told.timestamp(), SignedDuration::from_mins(1));
+        let told = told.unwrap_or_else(|error| panic!("{frontend}: {error}: {messages:?}"));
+        assert_eq!(told.time_zone().iana_name(), Some(ZONE), "{frontend}");
+        self.check(frontend, told.timestamp(), SignedDuration::from_mins(1));
         self.vendors.llm.forget_texts();
         messages
     }
 
     /// The same, and the time tool told the model the time in the zone.
-    fn told_both(&self, face: &str) {
-        let messages = self.prompted(face);
+    fn told_both(&self, frontend: &str) {
+        let messages = self.prompted(frontend);
         let result = messages.iter().find(|message| message["role"] == "tool");
-        let result = result.unwrap_or_else(|| panic!("{face}: no tool was called: {messages:?}"));
-        self.tool(face, result["content"].as_str().unwrap());
+        let result =
+            result.unwrap_or_else(|| panic!("{frontend}: no tool was called: {messages:?}"));
+        self.tool(frontend, result["content"].as_str().unwrap());
     }
 
-    fn tool(&self, face: &str, result: &str) {
+    fn tool(&self, frontend: &str, result: &str) {
         let told: Value = serde_json::from_str(result).unwrap();
         let moment = told["datetime"].as_str().unwrap();
-        assert!(told["timezone"] == ZONE && moment.ends_with("+05:45"), "{face}: {told}");
-        self.check(face, moment.parse().unwrap(), SignedDuration::from_secs(1));
+        assert!(told["timezone"] == ZONE && moment.ends_with("+05:45"), "{frontend}: {told}");
+        self.check(frontend, moment.parse().unwrap(), SignedDuration::from_secs(1));
     }
 }
 

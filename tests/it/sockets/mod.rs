@@ -2,7 +2,7 @@
 //! reasons, at rest, in the midst of answers and among many. Not for frames that no library sends
 //! and for deadlines, which `ws_link` shows in virtual time.
 
-mod faces;
+mod endpoints;
 mod libraries;
 
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use hearken_proto::fault::Fault;
 
-use self::faces::House;
+use self::endpoints::House;
 use self::libraries::{Ended, Library, Plan};
 
 /// Connections at once.
@@ -33,11 +33,13 @@ async fn assert_ends(library: Library, plans: &[(Plan, Ended)]) {
 #[actix_web::test]
 async fn who_closes_sees_its_own_code_and_a_clean_end_on_every_socket() {
     let house = House::open(|_| {}).await;
-    let faces = [house.of_server(), house.of_speech()].concat();
+    let endpoints = [house.of_server(), house.of_speech()].concat();
     let mut plans = Vec::new();
     for (code, reason) in [(1000, ""), (4001, "that was all")] {
-        let closing = |face: &Plan| Plan { close: Some((code, reason)), ..face.clone() };
-        plans.extend(faces.iter().map(|face| (closing(face), Ended::with(code, reason))));
+        let closing = |endpoint: &Plan| Plan { close: Some((code, reason)), ..endpoint.clone() };
+        plans.extend(
+            endpoints.iter().map(|endpoint| (closing(endpoint), Ended::with(code, reason))),
+        );
     }
     for library in Library::all() {
         assert_ends(library, &plans).await;
@@ -48,10 +50,10 @@ async fn who_closes_sees_its_own_code_and_a_clean_end_on_every_socket() {
 #[actix_web::test]
 async fn fifty_that_close_at_once_all_end_cleanly() {
     let house = House::open(|_| {}).await;
-    let closing = |face: Plan| {
-        (Plan { close: Some((4002, "at once")), ..face }, Ended::with(4002, "at once"))
+    let closing = |endpoint: Plan| {
+        (Plan { close: Some((4002, "at once")), ..endpoint }, Ended::with(4002, "at once"))
     };
-    let many = |face: &dyn Fn() -> Plan| vec![closing(face()); MANY];
+    let many = |endpoint: &dyn Fn() -> Plan| vec![closing(endpoint()); MANY];
     for library in Library::all() {
         assert_ends(library, &many(&|| house.text_client())).await;
         assert_ends(library, &many(&|| house.device())).await;
@@ -86,7 +88,7 @@ async fn each_reason_to_close_is_told_by_its_code_and_in_words() {
         config.gateway.dead_after = Duration::from_secs(3);
     })
     .await;
-    let large = |face: Plan, large| (Plan { large, ..face }, told(Fault::TooLarge));
+    let large = |endpoint: Plan, large| (Plan { large, ..endpoint }, told(Fault::TooLarge));
     let mute = Plan { say: Vec::new(), until: "", ..house.device() };
     let plans = [
         large(house.listening_device(), 65_537),
@@ -97,9 +99,9 @@ async fn each_reason_to_close_is_told_by_its_code_and_in_words() {
         (mute, told(Fault::NoHello)),
         (house.text_client(), told(Fault::Idle)),
     ];
-    let speech = house.of_speech().into_iter().map(|face| {
+    let speech = house.of_speech().into_iter().map(|endpoint| {
         let why = Ended::with(1009, "the message is too large");
-        (Plan { large: (1 << 20) + 1, ..face }, why)
+        (Plan { large: (1 << 20) + 1, ..endpoint }, why)
     });
     let plans: Vec<(Plan, Ended)> = plans.into_iter().chain(speech.take(2)).collect();
     for library in Library::all() {
@@ -112,8 +114,10 @@ async fn each_reason_to_close_is_told_by_its_code_and_in_words() {
 async fn a_device_that_is_replaced_and_a_client_without_a_place_are_told_why() {
     let house = House::open(|config| config.gateway.max_connections = 0).await;
     let turned_away = Plan { until: "", ..house.text_client() };
-    let device =
-        |face: Plan| Plan { url: format!("{}?device-id=02:00:00:00:00:07", face.url), ..face };
+    let device = |endpoint: Plan| Plan {
+        url: format!("{}?device-id=02:00:00:00:00:07", endpoint.url),
+        ..endpoint
+    };
     for library in Library::all() {
         assert_ends(library, &[(turned_away.clone(), told(Fault::Busy))]).await;
         let first = library.run(&[device(house.listening_device())]).await;

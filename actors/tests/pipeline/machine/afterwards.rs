@@ -301,7 +301,7 @@ fn ten_turns_after_each_event_at_each_stage_are_as_if_nothing_had_happened() {
 }
 
 #[test]
-fn the_same_where_answers_are_attempted() {
+fn the_same_where_answers_are_begun_early() {
     virtually(each_event_at_each_stage(Mode::Auto, TurnTaking::Eager));
 }
 

@@ -1,4 +1,4 @@
-//! A device that lives through events at the real ring, answers what it is asked of its tools, and
+//! A device that lives through events at the real pipeline, answers what it is asked of its tools, and
 //! notes all that it is told. Not for judging it.
 
 use std::sync::{Arc, LazyLock};
@@ -35,7 +35,7 @@ static SILENCE: LazyLock<Vec<Bytes>> = LazyLock::new(|| sound::silence(420));
 
 /// One device and its connections.
 pub(crate) struct Device {
-    ring: TestPipeline,
+    pipeline: TestPipeline,
     pub(crate) turn_taking: TurnTaking,
     /// When the connection's socket was opened.
     opened: Duration,
@@ -63,9 +63,9 @@ impl Device {
         let trace = Arc::new(Trace::new());
         let tools = Arc::new(ServerTools(Arc::clone(&trace)));
         let outside = Arc::new(Outside::new(Arc::clone(&trace)));
-        let ring = server::starts(turn_taking, &tools, &outside);
+        let pipeline = server::starts(turn_taking, &tools, &outside);
         let mut device = Self {
-            ring,
+            pipeline,
             turn_taking,
             opened: trace.now(),
             connection: 0,
@@ -90,7 +90,7 @@ impl Device {
 
     fn connected(&mut self) {
         self.connection = self.trace.connects();
-        self.opened = self.trace.now() - self.ring.now();
+        self.opened = self.trace.now() - self.pipeline.now();
         (self.mode, self.ended, self.silent) = (None, false, false);
         self.trace.note(Seen::Connected);
         self.trace.note(Seen::Busy(!self.held.is_empty()));
@@ -104,7 +104,7 @@ impl Device {
     fn hello(&self) {
         self.does(Row::Hello);
         let features = if self.mcp { r#"{"mcp":true}"# } else { "{}" };
-        self.ring.text(&format!(r#"{{"type":"hello","version":1,"features":{features}}}"#));
+        self.pipeline.text(&format!(r#"{{"type":"hello","version":1,"features":{features}}}"#));
     }
 
     /// Lets time pass, answers what comes and notes it.
@@ -120,7 +120,7 @@ impl Device {
             tokio::time::sleep_until(deadline).await;
             return None;
         }
-        self.ring.next_by(deadline).await
+        self.pipeline.next_by(deadline).await
     }
 
     fn take(&mut self, down: Down) {
@@ -151,7 +151,7 @@ impl Device {
             _ => return,
         };
         let payload = json!({"jsonrpc": "2.0", "id": request["id"], "result": result});
-        self.ring.text(&json!({"type": "mcp", "payload": payload}).to_string());
+        self.pipeline.text(&json!({"type": "mcp", "payload": payload}).to_string());
     }
 
     /// Until nothing more comes for a long time.
@@ -171,7 +171,7 @@ impl Device {
 
     fn packet(&self, packet: &Bytes, voice: bool) {
         self.trace.note(Seen::Packet { voice });
-        self.ring.packet(packet.clone());
+        self.pipeline.packet(packet.clone());
     }
 
     pub(crate) fn listen(&mut self, mode: Mode) {
@@ -181,13 +181,13 @@ impl Device {
         self.mode = Some(mode);
         self.does(Row::ListenStart(mode));
         let mode = format!("{mode:?}").to_lowercase();
-        self.ring.text(&format!(r#"{{"type":"listen","state":"start","mode":"{mode}"}}"#));
+        self.pipeline.text(&format!(r#"{{"type":"listen","state":"start","mode":"{mode}"}}"#));
     }
 
     fn listen_stop(&mut self) {
         self.mode = None;
         self.does(Row::ListenStop);
-        self.ring.text(r#"{"type":"listen","state":"stop"}"#);
+        self.pipeline.text(r#"{"type":"listen","state":"stop"}"#);
     }
 
     pub(crate) async fn begins_to_speak(&mut self, handling: Handling) {
@@ -217,7 +217,7 @@ impl Device {
     }
 
     fn detect(&self, text: &str) {
-        self.ring.text(&json!({"type": "listen", "state": "detect", "text": text}).to_string());
+        self.pipeline.text(&json!({"type": "listen", "state": "detect", "text": text}).to_string());
     }
 
     pub(crate) async fn live(&mut self, life: &Life) {
@@ -246,7 +246,7 @@ impl Device {
             Event::Abort => {
                 self.trace.note(Seen::Aborted);
                 self.does(Row::Abort);
-                self.ring.text(r#"{"type":"abort"}"#);
+                self.pipeline.text(r#"{"type":"abort"}"#);
             }
             Event::Speaks(handling) => self.speaks(handling).await,
             Event::BeginsToSpeak(handling) => self.begins_to_speak(handling).await,
@@ -263,7 +263,7 @@ impl Device {
             Event::Busy(busy) => self.busy(busy),
             Event::SettingsReloaded => {
                 self.does(Row::Nothing);
-                let settings = self.ring.dialogue_settings();
+                let settings = self.pipeline.dialogue_settings();
                 let mut next = (*settings.get()).clone();
                 next.system_prompt.push('!');
                 settings.set(next);
@@ -274,7 +274,7 @@ impl Device {
             Event::Goodbye => self.leaves(r#"{"type":"goodbye"}"#),
             Event::Odd(which) => {
                 self.does(Row::Nothing);
-                self.ring.text(ODD[which]);
+                self.pipeline.text(ODD[which]);
             }
             Event::Reboot => self.reboots().await,
             Event::SentAway => {
@@ -304,14 +304,14 @@ impl Device {
     async fn loses_socket(&mut self) {
         self.trace.note(Seen::Cut);
         self.does(Row::SocketLost);
-        self.ring.lose();
+        self.pipeline.lose();
         self.connects_again().await;
     }
 
     fn leaves(&self, goodbye: &str) {
         self.trace.note(Seen::Cut);
         self.does(Row::Goodbye);
-        self.ring.text(goodbye);
+        self.pipeline.text(goodbye);
     }
 
     /// As at the end of its process, whatever is going on.
@@ -319,10 +319,10 @@ impl Device {
         self.trace.note(Seen::Cut);
         self.does(Row::ServerStops);
         self.busy(false);
-        self.ring.process.cancel();
+        self.pipeline.process.cancel();
         self.pass(ms(20)).await;
         let next = server::starts(self.turn_taking, &self.tools, &self.outside);
-        self.before.push(std::mem::replace(&mut self.ring, next));
+        self.before.push(std::mem::replace(&mut self.pipeline, next));
         self.servers += 1;
         self.connected();
         self.hello();
@@ -333,13 +333,13 @@ impl Device {
     async fn falls_silent(&mut self) {
         self.trace.note(Seen::FellSilent);
         self.silent = true;
-        self.ring.fall_silent();
+        self.pipeline.fall_silent();
         self.pass(ms(65_000)).await;
         assert!(self.ended, "a device of which nothing is heard is given up after a minute");
     }
 
     fn order(&self, order: DeviceOrder) -> bool {
-        self.ring.device_registry().order(&DeviceId::new("ring"), order).is_ok()
+        self.pipeline.device_registry().order(&DeviceId::new("pipeline"), order).is_ok()
     }
 
     fn push(&mut self) {
@@ -354,7 +354,7 @@ impl Device {
     fn busy(&mut self, busy: bool) {
         self.held.clear();
         self.trace.note(Seen::Busy(busy));
-        while busy && let Some(place) = self.ring.admission().try_acquire() {
+        while busy && let Some(place) = self.pipeline.admission().try_acquire() {
             self.held.push(place);
         }
     }
@@ -387,10 +387,10 @@ impl Device {
     async fn connects(&mut self) {
         self.trace.note(Seen::Cut);
         self.does(Row::SecondSocket);
-        let next = self.ring.again();
+        let next = self.pipeline.again();
         // What the connection before is still told belongs to it.
         self.pass(ms(20)).await;
-        self.before.push(std::mem::replace(&mut self.ring, next));
+        self.before.push(std::mem::replace(&mut self.pipeline, next));
         self.connected();
     }
 
@@ -473,22 +473,22 @@ impl Device {
     /// Everything ends; says what does not.
     pub(crate) async fn end(mut self, server_stops: bool) -> Result<(), String> {
         if server_stops {
-            self.ring.process.cancel();
+            self.pipeline.process.cancel();
         } else {
-            self.ring.lose();
+            self.pipeline.lose();
         }
         self.pass(ms(4_000)).await;
         for before in &mut self.before {
             before.pass(ms(1)).await;
         }
-        if !self.before.iter().chain([&self.ring]).all(TestPipeline::is_deserted) {
+        if !self.before.iter().chain([&self.pipeline]).all(TestPipeline::is_deserted) {
             return Err("actors outlived their connection".into());
         }
-        if !self.ring.device_registry().connected().is_empty() {
+        if !self.pipeline.device_registry().connected().is_empty() {
             return Err("a device that is gone is still known as connected".into());
         }
         let places: Vec<_> =
-            (0..PLACES).map_while(|_| self.ring.admission().try_acquire()).collect();
+            (0..PLACES).map_while(|_| self.pipeline.admission().try_acquire()).collect();
         if places.len() < PLACES {
             return Err("a turn that is over still takes up a place".into());
         }

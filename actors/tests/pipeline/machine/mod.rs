@@ -1,4 +1,4 @@
-//! Random lives of a device at the real ring, in virtual time: thousands of sequences of events,
+//! Random lives of a device at the real pipeline, in virtual time: thousands of sequences of events,
 //! each followed with the table, event by event, and judged by what must always hold. The tables of states and events are in
 //! `docs/state-machines/device-connection.md` and `turn.md`. Each run lives the same lives;
 //! `PROPTEST_RNG_SEED=SEED` lives others, `PROPTEST_CASES=COUNT` so many. A life that fails is shortened, and printed with its
@@ -35,7 +35,7 @@ const SEQUENCES: u32 = 3_000;
 /// Of which seed they are, unless the environment names one.
 const SEED: u64 = 7;
 
-/// ModelAct this in virtual time.
+/// Runs this in virtual time.
 fn virtually<T>(work: impl Future<Output = T>) -> T {
     let clock = || {
         let mut builder = tokio::runtime::Builder::new_current_thread();
@@ -78,7 +78,7 @@ fn whatever_happens_a_device_is_told_what_it_may_be_told_and_answered_afterwards
 }
 
 #[test]
-fn the_same_where_answers_are_attempted_and_replies_paused() {
+fn the_same_where_answers_are_begun_early_and_replies_paused() {
     live(TurnTaking::Eager);
 }
 

@@ -1,4 +1,4 @@
-//! What is outside of a device's ring, as far as a life's events decide it: the recogniser, the
+//! What is outside of a device's pipeline, as far as a life's events decide it: the recogniser, the
 //! model, the voice and the server's tools; and a record of what they were asked. Not for the
 //! device.
 

@@ -18,7 +18,7 @@ pub(super) const PLACES: usize = 2;
 pub(crate) enum TurnTaking {
     /// It works on an answer when the person has finished, and voice ends a reply: as the table has it.
     Plain,
-    /// As by default: it attempts answers in pauses, and voice pauses a reply until there are words.
+    /// As by default: it begins answers early in pauses, and voice pauses a reply until there are words.
     Eager,
 }
 
@@ -43,8 +43,8 @@ pub(super) fn starts(
     tools: &Arc<ServerTools>,
     outside: &Arc<Outside>,
 ) -> TestPipeline {
-    let ring = TestPipeline::connect_with(settings(turn_taking), vec![tools.clone()]);
+    let pipeline = TestPipeline::connect_with(settings(turn_taking), vec![tools.clone()]);
     let plan: Arc<dyn Plan> = outside.clone();
-    *ring.script.plan.lock().expect("nobody panics here") = Some(plan);
-    ring
+    *pipeline.script.plan.lock().expect("nobody panics here") = Some(plan);
+    pipeline
 }

@@ -198,7 +198,7 @@ async fn keeps_the_locks_contract(here: &Arc<dyn SessionLocks>, there: &Arc<dyn 
 }
 
 #[tokio::test]
-async fn alone() {
+async fn an_instance_without_redis_keeps_the_contracts() {
     let bus = LocalBus::new();
     keeps_the_events_contract(&bus, &bus).await;
     has_no_gap_where_missed_ends(&bus, &bus).await;
@@ -207,7 +207,7 @@ async fn alone() {
 }
 
 #[tokio::test]
-async fn together() {
+async fn two_instances_on_one_redis_keep_the_contracts() {
     if !there_is("instances that share a redis") {
         return;
     }

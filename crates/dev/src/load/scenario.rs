@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use hearken_proto::device::{AudioParams, ListenMode};
 use hearken_virtual_device::clock::Drift;
-use hearken_virtual_device::events::{Event, State};
+use hearken_virtual_device::events::{DeviceState, Event};
 use hearken_virtual_device::firmware::Firmware;
 use hearken_virtual_device::profile::Profile;
 use hearken_virtual_device::socket::{Device, Endpoint, SocketError};
@@ -213,7 +213,7 @@ impl Person<'_> {
     async fn open(&mut self) -> Result<bool, SocketError> {
         let device = &mut self.device;
         if !device.firmware().microphone_open() {
-            if device.firmware().state() == State::Idle {
+            if device.firmware().state() == DeviceState::Idle {
                 let event = match device.firmware().mode() {
                     ListenMode::Manual => Event::TalkPressed,
                     _ => Event::Wake { word: None },
@@ -296,7 +296,7 @@ impl Person<'_> {
     async fn interrupt(&mut self, answers: usize) -> Result<Outcome, SocketError> {
         let until = Instant::now() + self.about(LISTENING_TIME);
         self.device.run_until(until, |observer, _| observer.answers > answers).await?;
-        if self.device.firmware().state() != State::Speaking {
+        if self.device.firmware().state() != DeviceState::Speaking {
             return Ok(Outcome::Answered);
         }
         let now = self.device.now();
@@ -331,7 +331,9 @@ impl Person<'_> {
             return Ok(Outcome::Unanswered);
         }
         let for_long = Instant::now() + Duration::from_secs(86_400);
-        self.device.run_until(for_long, |_, firmware| firmware.state() == State::Idle).await?;
+        self.device
+            .run_until(for_long, |_, firmware| firmware.state() == DeviceState::Idle)
+            .await?;
         Ok(Outcome::OtherRole)
     }
 }

@@ -31,6 +31,7 @@ pub type Labels = Vec<(String, String)>;
 /// Exemplars by the name of the histogram and the labels of the series.
 pub type Exemplars = HashMap<(&'static str, Labels), Buckets>;
 
+// The recorder of the crate `metrics` has no exemplars. Decision 0076.
 static EXEMPLARS: LazyLock<Mutex<Exemplars>> = LazyLock::new(Mutex::default);
 
 /// Notes the turn in which a series of the histogram `name` measured this time.

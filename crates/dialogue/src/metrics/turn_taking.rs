@@ -1,11 +1,11 @@
-//! Counters of turn-taking: judgements of silences, attempted answers, interruptions. Not for what decides about them.
+//! Counters of turn-taking: judgements of silences, speculative answers, interruptions. Not for what decides about them.
 
 use metrics::{Counter, Unit, counter, describe_counter};
 
 /// Counters of turn-taking.
 pub struct TurnTaking {
     pub judgements: Judgements,
-    pub attempts: Attempts,
+    pub speculations: Speculations,
     pub interruptions: Interruptions,
 }
 
@@ -19,8 +19,8 @@ pub struct Judgements {
     pub skipped: Counter,
 }
 
-/// Counters of attempted answers, by outcome.
-pub struct Attempts {
+/// Counters of speculative answers, by outcome.
+pub struct Speculations {
     /// The person had finished: it became the answer.
     pub used: Counter,
     /// The person went on, or the turn was cut.
@@ -48,11 +48,11 @@ impl TurnTaking {
         const INTERRUPTIONS: &str = "hearken_interruptions_total";
         let silences = "silences at which the turn detector was to be asked, by outcome";
         describe_counter!(DETECTIONS, Unit::Count, silences);
-        let attempts = "answers attempted before the person had certainly finished, by outcome";
-        describe_counter!(SPECULATIONS, Unit::Count, attempts);
+        let speculations = "answers attempted before the person had certainly finished, by outcome";
+        describe_counter!(SPECULATIONS, Unit::Count, speculations);
         describe_counter!(INTERRUPTIONS, Unit::Count, "voice that paused a reply, by its outcome");
         let judged = |outcome| counter!(DETECTIONS, "outcome" => outcome);
-        let attempted = |outcome| counter!(SPECULATIONS, "outcome" => outcome);
+        let speculated = |outcome| counter!(SPECULATIONS, "outcome" => outcome);
         let interrupted = |outcome| counter!(INTERRUPTIONS, "outcome" => outcome);
         Self {
             judgements: Judgements {
@@ -60,7 +60,10 @@ impl TurnTaking {
                 late: judged("late"),
                 skipped: judged("skipped"),
             },
-            attempts: Attempts { used: attempted("used"), withdrawn: attempted("withdrawn") },
+            speculations: Speculations {
+                used: speculated("used"),
+                withdrawn: speculated("withdrawn"),
+            },
             interruptions: Interruptions {
                 answered: interrupted("answered"),
                 stopped: interrupted("stopped"),

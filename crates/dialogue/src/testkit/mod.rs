@@ -1,7 +1,7 @@
 //! Scripted ports, sources of tools, people in memory and ten turns of a conversation, for tests in virtual time; never linked by the server.
 
 pub mod answering;
-pub mod persons;
+pub mod people;
 pub mod scripted;
 pub mod ten_turns;
 mod virtual_time;

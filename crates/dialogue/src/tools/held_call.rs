@@ -7,7 +7,7 @@ use hearken_ports::{Tool, ToolRequest};
 use tokio::time::Instant;
 
 use super::offer::{Offer, Offered};
-use super::waiting::{AGREES_WITHIN, Waiting};
+use super::waiting::{AGREES_WITHIN, ListedCall};
 use crate::turn_trace::TurnTrace;
 
 /// Result of a call that is held, until the person has answered.
@@ -37,7 +37,7 @@ pub struct HeldCall {
     pub(super) tool: Tool,
     pub(super) since: Instant,
     /// Its place among the calls that wait, for who watches.
-    pub(super) waiting: Option<Arc<Waiting>>,
+    pub(super) waiting: Option<Arc<ListedCall>>,
 }
 
 impl HeldCall {

@@ -90,6 +90,8 @@ impl ToolPolicies {
         tool: &Tool,
         follows_untrusted: impl FnOnce() -> bool,
     ) -> ToolPolicy {
+        // People who are asked before each call learn to say yes. What leads a model astray is a result that a stranger
+        // may have written. Decision 0049.
         let risky = tool.destructive || is_camera(&of.tool);
         let configured = self.configured(&of.source, &of.tool).unwrap_or_else(|| {
             if risky && follows_untrusted() { ToolPolicy::Ask } else { ToolPolicy::Allow }
@@ -119,6 +121,7 @@ impl Toolbox {
         before: &[ChatMessage],
     ) -> ToolPolicy {
         let of = self.provenance(offered);
+        // The policies are read at each call: a conversation may last for hours. Decision 0077.
         let policies = self.settings.policies.get();
         policies.of_call(&of, &offered.tool, || self.follows_untrusted(offer, offered, before))
     }

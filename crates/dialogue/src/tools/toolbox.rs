@@ -24,7 +24,7 @@ pub struct Toolbox {
     /// Describes pictures in tool results.
     pub(super) describer: Option<Arc<dyn ImageDescriber>>,
     interner: ToolsetInterner,
-    known: Mutex<Known>,
+    known: Mutex<KnownSources>,
     /// Calls that continue though their turn is cut.
     pub(super) finishing: FinishingCalls,
     /// Call that waits for the person's permission.
@@ -32,7 +32,7 @@ pub struct Toolbox {
 }
 
 #[derive(Default)]
-struct Known {
+struct KnownSources {
     /// Sources of the last offer. Each name occurs once.
     slots: Vec<SourceSlot>,
     built: Arc<BuiltOffer>,
@@ -92,7 +92,7 @@ impl Toolbox {
         self.known().slots.iter().find(|p| p.source.name() == name).cloned()
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, KnownSources> {
         self.known.lock().expect("nothing panics while it holds the tools")
     }
 
@@ -117,6 +117,7 @@ impl Toolbox {
     /// Returns the current tools. A tool keeps its name from offer to offer.
     pub fn offer(&self) -> Arc<Offer> {
         let mut sources = self.own.clone();
+        // The sources are asked for each round: some are added or removed while the device is connected. Decision 0026.
         sources.extend((self.others)());
         let mut known = self.known();
         let slots = slots_of(sources, &known.slots);
@@ -139,7 +140,7 @@ impl Toolbox {
     }
 
     /// Returns the offer for these lists of the sources. Names continue from `known`.
-    fn built(&self, known: &Known, lists: Vec<Arc<[Tool]>>) -> Arc<BuiltOffer> {
+    fn built(&self, known: &KnownSources, lists: Vec<Arc<[Tool]>>) -> Arc<BuiltOffer> {
         let lists: Vec<_> = lists.into_iter().map(|list| self.interner.list(list)).collect();
         let named = |(slot, list): (&SourceSlot, &Arc<[Tool]>)| {
             (slot.source.name().to_owned(), list.as_ptr() as usize)

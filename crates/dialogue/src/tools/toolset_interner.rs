@@ -14,6 +14,7 @@ const FEW: usize = 64;
 
 /// Interner of tool lists and of their offers. Clones share the tables. It holds weak references
 /// only.
+// A thousand devices with the same forty tools hold one list. Decision 0080.
 #[derive(Clone, Default)]
 pub struct ToolsetInterner(Arc<Mutex<Tables>>);
 

@@ -46,7 +46,7 @@ struct Entry {
 
 /// Place of a call among those that wait, until this is dropped.
 #[derive(Debug)]
-pub struct Waiting {
+pub struct ListedCall {
     number: u64,
     dropped: Arc<AtomicBool>,
     all: WaitingCalls,
@@ -64,14 +64,14 @@ impl WaitingCalls {
     }
 
     /// Adds a call, until the returned value is dropped.
-    pub fn add(&self, call: WaitingCall) -> Waiting {
+    pub fn add(&self, call: WaitingCall) -> ListedCall {
         let mut entries = self.entries();
         entries.last += 1;
         let number = entries.last;
         let dropped = Arc::<AtomicBool>::default();
         let entry = Entry { call, since: Instant::now(), dropped: Arc::clone(&dropped) };
         entries.calls.insert(number, entry);
-        Waiting { number, dropped, all: self.clone() }
+        ListedCall { number, dropped, all: self.clone() }
     }
 
     /// Returns those to which somebody can still agree, and how long they can, the oldest first.
@@ -93,14 +93,14 @@ impl WaitingCalls {
     }
 }
 
-impl Waiting {
+impl ListedCall {
     /// Reports whether the call was dropped.
     pub fn is_dropped(&self) -> bool {
         self.dropped.load(Ordering::Relaxed)
     }
 }
 
-impl Drop for Waiting {
+impl Drop for ListedCall {
     fn drop(&mut self) {
         self.all.entries().calls.remove(&self.number);
     }

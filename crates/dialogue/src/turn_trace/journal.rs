@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::{Activity, ClientKind, Entry, Facts, TracedSound, TracedTurn, TurnTrace, Writer};
+use super::{ClientKind, Entry, Facts, TracedSound, TracedTurn, TurnState, TurnTrace, Writer};
 use crate::metrics::stages::record_turn;
 use crate::role::AssignedRole;
 use crate::tools::waiting::WaitingCalls;
@@ -133,26 +133,26 @@ impl TurnJournal {
         role: Option<Arc<AssignedRole>>,
     ) -> TurnTrace {
         let keep = role.as_ref().and_then(|role| role.history);
-        let activity =
-            if kind == ClientKind::Voice { Activity::Listening } else { Activity::Thinking };
+        let state =
+            if kind == ClientKind::Voice { TurnState::Listening } else { TurnState::Thinking };
         let turn = TracedTurn {
             id: Uuid::new_v4(),
             kind,
             client: client.to_owned(),
             firmware: None,
             began: Timestamp::now(),
-            activity,
+            state,
             outcome: None,
             heard: None,
             said: None,
             cut_off: None,
             spans: Vec::new(),
-            moments: Vec::new(),
+            events: Vec::new(),
             used: Used::default(),
         };
         let facts = Mutex::new(Facts {
             turn,
-            attempts: 0,
+            speculations: 0,
             role,
             sound: TracedSound::default(),
             changed: self.changed(),
@@ -164,7 +164,10 @@ impl TurnJournal {
             turns.pop_front();
         }
         drop(turns);
-        TurnTrace { writer: Some(Arc::new(Writer { entry, journal: self.clone() })), attempt: 0 }
+        TurnTrace {
+            writer: Some(Arc::new(Writer { entry, journal: self.clone() })),
+            speculation: 0,
+        }
     }
 
     /// Returns the last turns, newest first.
@@ -220,11 +223,16 @@ impl TurnJournal {
         role: Option<&AssignedRole>,
     ) {
         record_turn(&turn);
+        // The turn knows its device and its role; the clients of services, which could count as well, know neither.
+        // Decision 0074.
         if let Some(meter) = self.meter() {
             meter.count_turn(&turn, role);
         }
+        // A turn without words is mostly a sound that nobody understood: it is counted, but the history holds what was
+        // said.
         let has_words = turn.heard.is_some() || turn.said.is_some();
         if keep != Keep::Off && has_words {
+            // The end of a turn waits for nothing: it runs on the threads of sockets, also in `Drop`. Decision 0071.
             let lost =
                 self.0.history.get().is_some_and(|h| h.try_send((turn.clone(), sound)).is_err());
             if lost {

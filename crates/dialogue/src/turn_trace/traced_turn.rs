@@ -7,21 +7,21 @@ use hearken_ports::usage::Used;
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use super::vocabulary::{Activity, ClientKind, Moment, Outcome, Stage};
+use super::vocabulary::{ClientKind, Outcome, Stage, TraceEvent, TurnState};
 
 /// Time that a stage took, from the beginning of its turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Span {
     /// The stage.
     pub stage: Stage,
-    /// Which of several: the names of tools, whether an attempt was used.
+    /// Which of several: the names of tools, whether a speculation was used.
     pub detail: Option<String>,
     /// When it began.
     pub start: Duration,
     /// When it ended; `None` while it lasts.
     pub end: Option<Duration>,
-    /// Number of the attempt that it is part of, from 1; 0 for none.
-    pub(super) attempt: u32,
+    /// Number of the speculation that it is part of, from 1; 0 for none.
+    pub(super) speculation: u32,
 }
 
 /// A turn as it is known now.
@@ -38,7 +38,7 @@ pub struct TracedTurn {
     /// When it began.
     pub began: Timestamp,
     /// What it is doing.
-    pub activity: Activity,
+    pub state: TurnState,
     /// What became of it, once it has ended.
     pub outcome: Option<Outcome>,
     /// What the person said.
@@ -49,8 +49,8 @@ pub struct TracedTurn {
     pub cut_off: Option<String>,
     /// Times of its stages, in the order in which they began.
     pub spans: Vec<Span>,
-    /// Its moments, in order, and when they were.
-    pub moments: Vec<(Moment, Duration)>,
+    /// Its events, in order, and when they were.
+    pub events: Vec<(TraceEvent, Duration)>,
     /// What it has used.
     pub used: Used,
 }
@@ -58,7 +58,7 @@ pub struct TracedTurn {
 impl TracedTurn {
     /// Returns how long the person has waited: from the end of their speech to the first packet.
     pub fn wait(&self) -> Option<Duration> {
-        let (_, first) = self.moments.iter().find(|(moment, _)| *moment == Moment::FirstPacket)?;
+        let (_, first) = self.events.iter().find(|(event, _)| *event == TraceEvent::FirstPacket)?;
         let speech = self.spans.iter().find(|span| span.stage == Stage::Speech);
         let spoken = speech.map_or(Some(Duration::ZERO), |speech| speech.end)?;
         Some(first.saturating_sub(spoken))

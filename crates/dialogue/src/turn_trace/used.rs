@@ -11,7 +11,7 @@ use hearken_ports::{Llm, Prompt};
 
 use super::{ClientKind, Entry, TracedTurn, TurnTrace};
 use crate::role::AssignedRole;
-use crate::tools::waiting::{Waiting, WaitingCall};
+use crate::tools::waiting::{ListedCall, WaitingCall};
 use crate::usage::ModelUsage;
 
 impl TracedTurn {
@@ -75,7 +75,7 @@ impl TurnTrace {
         source: String,
         arguments: String,
         question: String,
-    ) -> Option<Waiting> {
+    ) -> Option<ListedCall> {
         let writer = self.writer.as_ref()?;
         let facts = writer.entry.facts();
         let kind = facts.turn.kind.name();

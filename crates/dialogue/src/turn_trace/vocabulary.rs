@@ -1,4 +1,4 @@
-//! Words for what a turn does: its stages, moments, activities and outcomes, and the kinds of clients. Not for when it does it.
+//! Words for what a turn does: its stages, events, states and outcomes, and the kinds of clients. Not for when it does it.
 
 /// Stage of the work on a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -9,7 +9,7 @@ pub enum Stage {
     Silence,
     /// The recogniser finishes after that.
     Recognition,
-    /// An answer was attempted before it was certain that they have finished.
+    /// An answer was begun before it was certain that they have finished.
     Speculation,
     /// The turn waits for the one before it.
     Admission,
@@ -55,9 +55,9 @@ impl Stage {
     }
 }
 
-/// Moment of a turn.
+/// What happened at one moment of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Moment {
+pub enum TraceEvent {
     /// The first packet of its speech was sent, or the first words of its text.
     FirstPacket,
     /// Somebody speaks while it is played.
@@ -68,7 +68,7 @@ pub enum Moment {
     Cut,
 }
 
-impl Moment {
+impl TraceEvent {
     /// Returns its name in JSON and in traces.
     pub fn name(self) -> &'static str {
         match self {
@@ -104,7 +104,7 @@ impl ClientKind {
 
 /// What a turn is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Activity {
+pub enum TurnState {
     /// The person speaks.
     Listening,
     /// They have no answer yet.
@@ -115,7 +115,7 @@ pub enum Activity {
     Ended,
 }
 
-impl Activity {
+impl TurnState {
     /// Returns its name in JSON.
     pub fn name(self) -> &'static str {
         match self {

@@ -17,7 +17,7 @@ pub enum Part {
 
 /// Incremental parser of one answer.
 #[derive(Debug)]
-pub struct Answer {
+pub struct AnswerParser {
     stop: Vec<String>,
     tools: Vec<String>,
     bytes: Vec<u8>,
@@ -33,7 +33,7 @@ enum Shape {
     Call,
 }
 
-impl Answer {
+impl AnswerParser {
     /// Creates a parser for the answer to `request`.
     pub fn new(request: &Generation) -> Self {
         let shape = if request.tools.is_empty() { Shape::Text } else { Shape::Unknown };
@@ -179,7 +179,7 @@ mod tests {
     }
 
     fn read(request: &Generation, pieces: &[&[u8]], cut_short: bool) -> Vec<Part> {
-        let mut answer = Answer::new(request);
+        let mut answer = AnswerParser::new(request);
         let mut parts: Vec<Part> = pieces.iter().filter_map(|piece| answer.push(piece)).collect();
         parts.extend(answer.finish(cut_short));
         parts
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn a_stop_text_ends_the_answer_even_split() {
         let request = request(&[], &["END", "。"]);
-        let mut answer = Answer::new(&request);
+        let mut answer = AnswerParser::new(&request);
         assert_eq!(answer.push(b"one E"), Some(Part::Text("one ".into())));
         assert_eq!(answer.push(b"N"), None);
         assert_eq!(answer.push(b"D two"), None);

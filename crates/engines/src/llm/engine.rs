@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, watch};
 
-use super::answer::{Answer, Part};
+use super::answer::{AnswerParser, Part};
 use super::generation::{Finish, FinishReason, Generation, Generator, LlmError, Piece};
 
 /// Capacity of an answer's channel beyond one part per token.
@@ -242,7 +242,7 @@ impl Shared {
 fn answer_one(shared: &Shared, model: &mut dyn Generator, job: Job) {
     let Job { request, lane } = job;
     let started = Instant::now();
-    let mut answer = Answer::new(&request);
+    let mut answer = AnswerParser::new(&request);
     let outcome = model.generate(&request, &mut |piece| {
         let over = lane.is_closed() || shared.closing.load(Ordering::Relaxed);
         if over || (request.gives_way && shared.is_wanted()) {

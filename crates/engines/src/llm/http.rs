@@ -38,10 +38,10 @@ pub fn server(
     model: &str,
     limits: RequestLimits,
 ) -> std::io::Result<Server> {
-    let face = ServiceState { queue, model: model.to_owned(), limits };
+    let state = ServiceState { queue, model: model.to_owned(), limits };
     let server = HttpServer::new(move || {
         App::new()
-            .app_data(web::Data::new(face.clone()))
+            .app_data(web::Data::new(state.clone()))
             .service(
                 web::resource("/v1/chat/completions")
                     .route(web::post().to(chat))
@@ -69,18 +69,18 @@ pub fn server(
     Ok(server)
 }
 
-async fn chat(face: web::Data<ServiceState>, body: web::Payload) -> HttpResponse {
-    match answer(&face, body).await {
+async fn chat(state: web::Data<ServiceState>, body: web::Payload) -> HttpResponse {
+    match answer(&state, body).await {
         Ok(response) => response,
         Err(failure) => refuse(&failure),
     }
 }
 
-async fn answer(face: &ServiceState, body: web::Payload) -> Result<HttpResponse, Failure> {
+async fn answer(state: &ServiceState, body: web::Payload) -> Result<HttpResponse, Failure> {
     let body = read_body(body).await?;
-    let asked = request::parse(&body, face.limits)?;
-    let mut events = face.queue.submit(asked.generation)?;
-    let envelope = Envelope::new(&face.model, seconds_since_1970(), asked.include_usage);
+    let asked = request::parse(&body, state.limits)?;
+    let mut events = state.queue.submit(asked.generation)?;
+    let envelope = Envelope::new(&state.model, seconds_since_1970(), asked.include_usage);
     if asked.stream {
         // The first event decides the status: a conversation that is too long is answered with a
         // plain 400.
@@ -145,13 +145,13 @@ async fn read_body(mut body: web::Payload) -> Result<Bytes, Failure> {
     Ok(bytes.freeze())
 }
 
-async fn models(face: web::Data<ServiceState>) -> HttpResponse {
-    HttpResponse::Ok().json(json!({ "object": "list", "data": [model_json(&face.model)] }))
+async fn models(state: web::Data<ServiceState>) -> HttpResponse {
+    HttpResponse::Ok().json(json!({ "object": "list", "data": [model_json(&state.model)] }))
 }
 
-async fn model_named(face: web::Data<ServiceState>, name: web::Path<String>) -> HttpResponse {
-    if *name == face.model {
-        HttpResponse::Ok().json(model_json(&face.model))
+async fn model_named(state: web::Data<ServiceState>, name: web::Path<String>) -> HttpResponse {
+    if *name == state.model {
+        HttpResponse::Ok().json(model_json(&state.model))
     } else {
         refuse(&Failure::not_found("there is no such model: GET /v1/models lists what there is"))
     }
@@ -161,15 +161,16 @@ fn model_json(model: &str) -> serde_json::Value {
     json!({ "id": model, "object": "model", "created": 0, "owned_by": "hearken" })
 }
 
-async fn health(face: web::Data<ServiceState>) -> HttpResponse {
-    let (waiting, busy) = face.queue.load();
-    let (status, word) = match face.queue.state() {
+async fn health(state: web::Data<ServiceState>) -> HttpResponse {
+    let (waiting, busy) = state.queue.load();
+    let (status, word) = match state.queue.state() {
         EngineState::Ready => (StatusCode::OK, "ok"),
         EngineState::Loading => (StatusCode::SERVICE_UNAVAILABLE, "loading"),
         EngineState::Ended(_) => (StatusCode::SERVICE_UNAVAILABLE, "ended"),
     };
-    HttpResponse::build(status)
-        .json(json!({ "status": word, "model": face.model, "waiting": waiting, "answering": busy }))
+    HttpResponse::build(status).json(
+        json!({ "status": word, "model": state.model, "waiting": waiting, "answering": busy }),
+    )
 }
 
 async fn wrong_method() -> HttpResponse {

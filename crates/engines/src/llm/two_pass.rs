@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use hearken_base::language::is_han;
 use serde_json::{Value, json};
 
-use super::answer::{Answer, Part};
+use super::answer::{AnswerParser, Part};
 use super::generation::{
     Emit, Finish, FinishReason, Generation, Generator, LlmError, Message, Piece, Role, Sampling,
     Tool, ToolChoice,
@@ -62,6 +62,7 @@ impl<G: Generator> TwoPass<G> {
             let cut = emit(Piece::Bytes(&as_said(written, request))).is_break();
             return Ok(if cut { Finish { reason: FinishReason::Cut, ..called } } else { called });
         }
+        // A second prompt without tools gives the words: with tools in it, a small model talks worse. Decision 0032.
         self.0.generate(&in_words(request), emit)
     }
 
@@ -164,7 +165,7 @@ impl Choice {
 /// Removes from a call the optional texts that nobody has said: asked for the time, a small model
 /// invents a place. Returns an incomplete call unchanged.
 fn as_said(written: Vec<u8>, request: &Generation) -> Vec<u8> {
-    let mut answer = Answer::new(&Generation { stop: Vec::new(), ..request.clone() });
+    let mut answer = AnswerParser::new(&Generation { stop: Vec::new(), ..request.clone() });
     answer.push(&written);
     let parts = answer.finish(true);
     let [Part::Call(call)] = parts.as_slice() else { return written };

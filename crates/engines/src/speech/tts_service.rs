@@ -19,7 +19,7 @@ use super::phrase_cache::PhraseCache;
 use super::plan::{self, Unit};
 use super::pool::Pool;
 use super::socket::{self, End, OUT_LEN, Socket};
-use super::tts_request::{self, Inner, Request, refused};
+use super::tts_request::{self, Inner, Request, error_event};
 use super::voice_speeds::VoiceSpeeds;
 
 /// Accepted speaking rates.
@@ -80,7 +80,9 @@ async fn converse(service: Arc<Inner>, socket: Socket, stop: CancellationToken) 
             let answer = match message {
                 Err(end) => return end,
                 Ok(Message::Text(text)) => session.command(&text),
-                Ok(_) => Some(refused(None, "INVALID_PARAMS", "binary messages mean nothing here")),
+                Ok(_) => {
+                    Some(error_event(None, "INVALID_PARAMS", "binary messages mean nothing here"))
+                }
             };
             if let Some(event) = answer
                 && session.out.send(Message::text(event.encode())).await.is_err()
@@ -126,13 +128,13 @@ impl Session {
                     None
                 }
                 None => {
-                    Some(refused(Some(request_id), "INVALID_PARAMS", "no such request is open"))
+                    Some(error_event(Some(request_id), "INVALID_PARAMS", "no such request is open"))
                 }
             },
             Ok(TtsCommand::TtsRequest { request_id, params }) => self
                 .start(&request_id, params)
                 .err()
-                .map(|(code, why)| refused(Some(request_id), code, &why)),
+                .map(|(code, why)| error_event(Some(request_id), code, &why)),
         }
     }
 
@@ -202,8 +204,8 @@ impl Session {
 /// Parses a command. Returns an error event with the protocol's own code if it is invalid.
 fn parse(text: &str) -> Result<TtsCommand, TtsEvent> {
     let fields = json::object(text.as_bytes())
-        .map_err(|error| refused(None, "INVALID_JSON", &error.to_string()))?;
+        .map_err(|error| error_event(None, "INVALID_JSON", &error.to_string()))?;
     let request_id = fields.get("request_id").and_then(Value::as_str).map(str::to_owned);
     TtsCommand::from_fields(fields)
-        .map_err(|error| refused(request_id, "INVALID_PARAMS", &error.to_string()))
+        .map_err(|error| error_event(request_id, "INVALID_PARAMS", &error.to_string()))
 }

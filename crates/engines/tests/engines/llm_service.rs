@@ -1,4 +1,4 @@
-//! The language model's HTTP face over real sockets, with a scripted model in place of the native
+//! The language model's HTTP service over real sockets, with a scripted model in place of the native
 //! one. What the real one says is measured elsewhere.
 
 use std::net::TcpListener;

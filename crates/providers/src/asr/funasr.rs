@@ -62,7 +62,7 @@ impl Asr for FunAsr {
             socket: self.endpoint.connect().await?,
             endpoint: self.endpoint.clone(),
             result_timeout: self.result_timeout,
-            heard: Heard::new(self.mode),
+            heard: Segments::new(self.mode),
         };
         let config = json!({
             "mode": match self.mode { FunAsrMode::Offline => "offline", FunAsrMode::TwoPass => "2pass" },
@@ -89,11 +89,11 @@ struct Utterance {
     socket: Socket,
     endpoint: Endpoint,
     result_timeout: Duration,
-    heard: Heard,
+    heard: Segments,
 }
 
 /// Segments of an utterance that were recognised so far.
-pub(super) struct Heard {
+pub(super) struct Segments {
     mode: FunAsrMode,
     segments: Vec<String>,
     /// Words after the last segment.
@@ -104,7 +104,7 @@ pub(super) struct Heard {
 
 /// Recognition result, with the fields that are used here.
 #[derive(Deserialize)]
-struct Answer {
+struct FunAsrMessage {
     #[serde(default)]
     mode: String,
     text: String,
@@ -170,14 +170,14 @@ impl Utterance {
     }
 }
 
-impl Heard {
+impl Segments {
     pub(super) fn new(mode: FunAsrMode) -> Self {
         Self { mode, segments: Vec::new(), online: String::new(), changed: false }
     }
 
     /// Parses a message of the recogniser. `None` if it is no result.
     pub(super) fn take(&mut self, message: &str) -> Option<ResultKind> {
-        let answer: Answer = serde_json::from_str(message).ok()?;
+        let answer: FunAsrMessage = serde_json::from_str(message).ok()?;
         let heard = meaning(self.mode, &answer);
         let known: usize = self.segments.iter().map(String::len).sum();
         let segment = answer.text.trim();
@@ -211,7 +211,7 @@ impl Heard {
     }
 }
 
-fn meaning(mode: FunAsrMode, answer: &Answer) -> ResultKind {
+fn meaning(mode: FunAsrMode, answer: &FunAsrMessage) -> ResultKind {
     match (mode, answer.mode.as_str()) {
         (FunAsrMode::Offline, "offline" | "2pass-offline" | "") => ResultKind::Last,
         (FunAsrMode::TwoPass, "2pass-offline" | "offline") if answer.is_final => ResultKind::Last,
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn words_are_told_as_they_come_and_replaced_by_their_segment() {
-        let mut heard = Heard::new(FunAsrMode::TwoPass);
+        let mut heard = Segments::new(FunAsrMode::TwoPass);
         let mut take = |mode: &str, text: &str| {
             heard.take(&json!({ "mode": mode, "text": text, "is_final": false }).to_string());
             heard.partial()
@@ -259,7 +259,7 @@ mod tests {
         assert_eq!(take("2pass-online", "好"), Some("今天天气，好".into()));
         assert_eq!(heard.partial(), None);
         assert_eq!(heard.transcript().text, "今天天气，");
-        let mut whole = Heard::new(FunAsrMode::Offline);
+        let mut whole = Segments::new(FunAsrMode::Offline);
         whole.take(&json!({ "mode": "2pass-online", "text": "a" }).to_string());
         assert_eq!(whole.partial(), None, "only segments count where only they are asked for");
     }
@@ -267,7 +267,7 @@ mod tests {
     #[test]
     fn partial_results_mean_nothing() {
         let answer =
-            |mode: &str, is_final| Answer { mode: mode.into(), text: "x".into(), is_final };
+            |mode: &str, is_final| FunAsrMessage { mode: mode.into(), text: "x".into(), is_final };
         let two = FunAsrMode::TwoPass;
         assert_eq!(meaning(two, &answer("2pass-online", true)), ResultKind::Nothing);
         assert_eq!(meaning(two, &answer("2pass-offline", false)), ResultKind::Segment);

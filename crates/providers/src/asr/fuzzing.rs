@@ -1,7 +1,7 @@
 //! Fuzz target: the answers of a FunASR recogniser.
 
 use super::MAX_TRANSCRIPT_CHARS;
-use super::funasr::{Heard, ResultKind};
+use super::funasr::{ResultKind, Segments};
 use crate::settings::FunAsrMode;
 
 /// Messages of a recogniser, one a line: each is read or refused, and whatever they say, the
@@ -12,7 +12,7 @@ use crate::settings::FunAsrMode;
 pub fn funasr_answers(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     for mode in [FunAsrMode::Offline, FunAsrMode::TwoPass] {
-        let mut heard = Heard::new(mode);
+        let mut heard = Segments::new(mode);
         for message in text.lines() {
             let before = heard.transcript();
             let kind = heard.take(message);

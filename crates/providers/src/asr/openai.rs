@@ -110,7 +110,7 @@ impl AsrStream for Upload {
             return Err(http::refusal(PROVIDER, response).await);
         }
         let body = http::body(PROVIDER, response, MAX_ANSWER_BYTES, deadline).await?;
-        let answer: Answer = serde_json::from_slice(&body).map_err(|_| {
+        let answer: Transcription = serde_json::from_slice(&body).map_err(|_| {
             let why = "the answer is not JSON with a `text`";
             ProviderError::because(PROVIDER, ProviderErrorKind::Protocol, why)
         })?;
@@ -156,6 +156,6 @@ fn wav(samples: &[i16]) -> Result<Vec<u8>, hound::Error> {
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct Transcription {
     text: String,
 }

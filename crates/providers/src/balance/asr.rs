@@ -104,6 +104,8 @@ impl AsrStream for Utterance {
             }
             kept => *kept = None,
         }
+        // A lost recogniser is replaced at the end of the utterance: nobody waits in the midst of speaking, and the
+        // audio is kept anyway. Decision 0034.
         let Some(mut live) = self.live.take() else { return self.goes_on() };
         match live.stream.push(pcm).await {
             Ok(()) => {

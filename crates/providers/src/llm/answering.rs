@@ -73,7 +73,7 @@ pub(super) fn pieces_of<R: AnswerParser>(
     clock: Clock,
 ) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
     let screen = AnswerFilter::new(prompt, base.known.opening());
-    let answer = Answer { base, events, clock, screen, reading: R::default(), over: false };
+    let answer = AnswerStream { base, events, clock, screen, reading: R::default(), over: false };
     from_stage(Stage::<fn() -> Clock, R>::Answering(answer))
 }
 
@@ -84,11 +84,11 @@ where
     C: FnOnce() -> Clock + Send + 'static,
 {
     try_unfold(stage, |stage| async move {
-        let mut answer: Answer<R> = match stage {
+        let mut answer: AnswerStream<R> = match stage {
             Stage::Ordered(base, order, clock, screen) => {
                 let clock = clock();
                 let events = Box::pin(base.order(order, clock.next_by())).await?;
-                Answer { base, events, clock, screen, reading: R::default(), over: false }
+                AnswerStream { base, events, clock, screen, reading: R::default(), over: false }
             }
             Stage::Answering(answer) => answer,
             Stage::Over => return Ok(None),
@@ -102,12 +102,12 @@ where
 
 enum Stage<C, R> {
     Ordered(Arc<Base>, Value, C, AnswerFilter),
-    Answering(Answer<R>),
+    Answering(AnswerStream<R>),
     Over,
 }
 
 /// Answer that is being read. Dropping it closes the request.
-struct Answer<R> {
+struct AnswerStream<R> {
     base: Arc<Base>,
     events: Events,
     clock: Clock,
@@ -116,7 +116,7 @@ struct Answer<R> {
     over: bool,
 }
 
-impl<R: AnswerParser> Answer<R> {
+impl<R: AnswerParser> AnswerStream<R> {
     /// Returns the next piece. Not called after [`LlmDelta::Finished`].
     async fn next(&mut self) -> Result<LlmDelta, ProviderError> {
         loop {

@@ -13,7 +13,7 @@ use super::answering::pieces;
 use super::base::Base;
 use super::clock::Clock;
 use super::extra;
-use super::fields::Known;
+use super::fields::ModelFindings;
 use super::messages_json::{self, AnswerAssembler, PROVIDER};
 use crate::settings::LlmSettings;
 
@@ -36,7 +36,7 @@ impl AnthropicLlm {
     pub(super) fn new(
         base: &Url,
         settings: LlmSettings,
-        known: Arc<Known>,
+        known: Arc<ModelFindings>,
     ) -> Result<Self, SettingError> {
         let mut headers = HeaderMap::new();
         headers.insert(

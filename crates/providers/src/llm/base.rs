@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
-use super::fields::{self, Known};
+use super::fields::{self, ModelFindings};
 use crate::settings::{LlmSettings, ms};
 
 /// Longest response body, in bytes: a hundred times the size of a spoken answer.
@@ -34,7 +34,7 @@ pub(super) struct Deadline {
 pub(super) struct Base {
     /// Provider name in errors.
     pub(super) provider: &'static str,
-    pub(super) known: Arc<Known>,
+    pub(super) known: Arc<ModelFindings>,
     client: reqwest::Client,
     url: Url,
 }
@@ -50,7 +50,7 @@ impl Base {
         path: &str,
         headers: HeaderMap,
         settings: &LlmSettings,
-        known: Arc<Known>,
+        known: Arc<ModelFindings>,
     ) -> Result<Self, SettingError> {
         let client = web::builder(base, ms(settings.connect_timeout_ms))
             .redirect(reqwest::redirect::Policy::none())
@@ -81,7 +81,7 @@ impl Base {
             .map_err(|_| web::timed_out(self.provider, deadline.missing))?
             .map_err(|error| web::transport(self.provider, error))?;
         if !response.status().is_success() {
-            return Err(web::refused(self.provider, response).await);
+            return Err(web::refusal_of(self.provider, response).await);
         }
         Ok(Events::of(self.provider, web::bounded(response, MAX_ANSWER_BYTES).bytes_stream()))
     }

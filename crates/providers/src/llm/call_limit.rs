@@ -12,7 +12,7 @@ use hearken_ports::{Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use super::cost_tracker::DEVICE_FACE;
+use super::cost_tracker::DEVICE_FRONTEND;
 
 /// Part of the calls that is for devices alone: one of so many.
 const RESERVED_PART: usize = 4;
@@ -55,10 +55,10 @@ impl CallLimit {
         Self { all: Arc::new(Semaphore::new(most)), others: Arc::new(Semaphore::new(others)) }
     }
 
-    async fn acquire(&self, face: &str) -> Option<Permits> {
+    async fn acquire(&self, frontend: &str) -> Option<Permits> {
         let acquire = |semaphore: &Arc<Semaphore>| Arc::clone(semaphore).acquire_owned();
-        let other = match face {
-            DEVICE_FACE => None,
+        let other = match frontend {
+            DEVICE_FRONTEND => None,
             _ => Some(acquire(&self.others).await.ok()?),
         };
         Some((other, acquire(&self.all).await.ok()?))
@@ -69,7 +69,7 @@ impl CallLimit {
 pub(super) struct LimitedLlm {
     pub(super) inner: Arc<dyn Llm>,
     pub(super) limit: Arc<CallLimit>,
-    pub(super) face: &'static str,
+    pub(super) frontend: &'static str,
     /// Longest wait for another call to end.
     pub(super) patience: Duration,
 }
@@ -81,13 +81,13 @@ enum Stage {
 
 impl Llm for LimitedLlm {
     fn reply(&self, prompt: Prompt) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
-        let face = self.face;
+        let frontend = self.frontend;
         let patience = self.patience;
         let waiting = Stage::Waiting(Arc::clone(&self.limit), self.inner.reply(prompt));
         try_unfold(waiting, move |stage| async move {
             let (permits, mut reply) = match stage {
                 Stage::Waiting(limit, reply) => {
-                    match timeout(patience, limit.acquire(face)).await {
+                    match timeout(patience, limit.acquire(frontend)).await {
                         Ok(Some(permits)) => (permits, reply),
                         _ => return Err(busy()),
                     }
@@ -158,10 +158,13 @@ mod tests {
         }
     }
 
-    fn model(limit: &Arc<CallLimit>, face: &'static str) -> (LimitedLlm, watch::Receiver<usize>) {
+    fn model(
+        limit: &Arc<CallLimit>,
+        frontend: &'static str,
+    ) -> (LimitedLlm, watch::Receiver<usize>) {
         let (calls, counted) = watch::channel(0);
         let inner = Arc::new(Endless(calls));
-        (LimitedLlm { inner, limit: Arc::clone(limit), face, patience: PATIENCE }, counted)
+        (LimitedLlm { inner, limit: Arc::clone(limit), frontend, patience: PATIENCE }, counted)
     }
 
     #[tokio::test(start_paused = true)]
@@ -179,7 +182,7 @@ mod tests {
         assert_eq!((begun.elapsed(), *chats.borrow()), (PATIENCE, 3));
         assert!(fourth.next().await.is_none());
 
-        let (device, devices) = model(&limit, DEVICE_FACE);
+        let (device, devices) = model(&limit, DEVICE_FRONTEND);
         let mut spoken = device.reply(Prompt::default());
         assert!(spoken.next().await.unwrap().is_ok());
         assert_eq!(*devices.borrow(), 1);

@@ -39,6 +39,7 @@ pub(super) fn order(model: &str, max_tokens: u32, prompt: &Prompt) -> Value {
         ToolChoice::Auto => ToolChoiceOptions::Auto,
     };
     let any = !tools.is_empty();
+    // Only the types of async-openai are used: its client fails where compatible servers differ. Decision 0006.
     let mut order = json!(CreateChatCompletionRequest {
         model: model.to_owned(),
         messages: prompt.messages.iter().map(message).collect(),

@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 use super::model_metrics;
 
 /// Name of the frontend of devices.
-pub const DEVICE_FACE: &str = "device";
+pub const DEVICE_FRONTEND: &str = "device";
 
 /// Totals of one frontend's requests since the start of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, ToSchema)]
@@ -34,21 +34,21 @@ pub struct LlmFigures {
 /// Totals of all frontends. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct CostTracker {
-    faces: Arc<Mutex<BTreeMap<&'static str, LlmFigures>>>,
+    frontends: Arc<Mutex<BTreeMap<&'static str, LlmFigures>>>,
 }
 
 impl CostTracker {
     /// Returns the totals of every frontend that has sent a request, by its name.
     pub fn figures(&self) -> BTreeMap<&'static str, LlmFigures> {
-        self.faces().clone()
+        self.frontends().clone()
     }
 
-    fn faces(&self) -> MutexGuard<'_, BTreeMap<&'static str, LlmFigures>> {
-        self.faces.lock().unwrap_or_else(PoisonError::into_inner)
+    fn frontends(&self) -> MutexGuard<'_, BTreeMap<&'static str, LlmFigures>> {
+        self.frontends.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn note(&self, face: &'static str, change: impl FnOnce(&mut LlmFigures)) {
-        change(self.faces().entry(face).or_default());
+    fn note(&self, frontend: &'static str, change: impl FnOnce(&mut LlmFigures)) {
+        change(self.frontends().entry(frontend).or_default());
     }
 }
 
@@ -74,14 +74,14 @@ impl Prices {
 pub(super) struct PricedLlm {
     pub(super) inner: Arc<dyn Llm>,
     pub(super) prices: Prices,
-    pub(super) face: &'static str,
+    pub(super) frontend: &'static str,
     pub(super) costs: CostTracker,
 }
 
 impl Llm for PricedLlm {
     fn reply(&self, prompt: Prompt) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
         let prices = self.prices;
-        let face = self.face;
+        let frontend = self.frontend;
         let costs = self.costs.clone();
         let counted = move |mut delta: Result<LlmDelta, ProviderError>| {
             let Ok(LlmDelta::Finished { usage: Some(usage), .. }) = &mut delta else {
@@ -89,8 +89,8 @@ impl Llm for PricedLlm {
             };
             let cost = prices.cost(*usage);
             usage.cost_nano = nano(cost);
-            model_metrics::used(face, usage, cost);
-            costs.note(face, |figures| {
+            model_metrics::used(frontend, usage, cost);
+            costs.note(frontend, |figures| {
                 figures.prompt_tokens = figures.prompt_tokens.saturating_add(usage.prompt_tokens);
                 figures.completion_tokens =
                     figures.completion_tokens.saturating_add(usage.completion_tokens);
@@ -117,29 +117,29 @@ impl Llm for PricedLlm {
 /// Language model whose requests are counted for one frontend.
 pub(super) struct CountingLlm {
     pub(super) inner: Arc<dyn Llm>,
-    pub(super) face: &'static str,
+    pub(super) frontend: &'static str,
     pub(super) costs: CostTracker,
 }
 
 impl Llm for CountingLlm {
     fn reply(&self, prompt: Prompt) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
-        let face = self.face;
+        let frontend = self.frontend;
         let costs = self.costs.clone();
         let reply = self.inner.reply(prompt);
         // The request starts when the reply is polled.
         let asked = {
             let costs = costs.clone();
             futures_util::stream::once(async move {
-                costs.note(face, |figures| figures.requests += 1);
+                costs.note(frontend, |figures| figures.requests += 1);
                 reply
             })
         };
         let counted = move |delta: &Result<LlmDelta, ProviderError>| match delta {
-            Ok(LlmDelta::Finished { .. }) => model_metrics::ended(face, true),
+            Ok(LlmDelta::Finished { .. }) => model_metrics::ended(frontend, true),
             Ok(_) => {}
             Err(_) => {
-                model_metrics::ended(face, false);
-                costs.note(face, |figures| figures.failures += 1);
+                model_metrics::ended(frontend, false);
+                costs.note(frontend, |figures| figures.failures += 1);
             }
         };
         asked.flatten().inspect(counted).boxed()

@@ -54,7 +54,7 @@ fn bit(place: usize) -> Fields {
 }
 
 /// Known properties of one model at one base URL.
-pub(crate) struct Known {
+pub(crate) struct ModelFindings {
     fields: &'static [RefusableField],
     taken: AtomicU8,
     refused: AtomicU8,
@@ -63,7 +63,7 @@ pub(crate) struct Known {
     unmarked: AtomicU8,
 }
 
-impl Known {
+impl ModelFindings {
     /// Creates an entry for a model of which only the name is known.
     pub(crate) fn new(fields: &'static [RefusableField], model: &str) -> Self {
         let unmarked = AtomicU8::new(sounds_thoughtful(model).into());
@@ -139,13 +139,14 @@ impl Known {
 
 /// Sends a request, and repeats it without the fields that turn out to be refused.
 pub(crate) async fn ask<T, F>(
-    known: &Known,
+    known: &ModelFindings,
     order: Value,
     send: impl Fn(Value) -> F,
 ) -> Result<T, ProviderError>
 where
     F: Future<Output = Result<T, Refusal>>,
 {
+    // Refusals say which fields a base knows, so that there is no setting for each vendor. Decision 0036.
     let present = known.bits(|field| order.get(field.name).is_some());
     let mut left_out = known.refused.load(Ordering::Relaxed) & present;
     let mut refusal = match send(known.changed(order.clone(), left_out)).await {
@@ -221,7 +222,7 @@ fn sounds_thoughtful(model: &str) -> bool {
 pub struct Findings(Arc<Mutex<Models>>);
 
 /// Known properties of each model, by base URL and name.
-type Models = BTreeMap<(String, String), Arc<Known>>;
+type Models = BTreeMap<(String, String), Arc<ModelFindings>>;
 
 impl std::fmt::Debug for Findings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -237,13 +238,13 @@ impl Findings {
         base: &str,
         model: &str,
         fields: &'static [RefusableField],
-    ) -> Arc<Known> {
+    ) -> Arc<ModelFindings> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (base.to_owned(), model.to_owned());
         if all.len() >= MOST_MODELS && !all.contains_key(&key) {
             all.clear();
         }
-        Arc::clone(all.entry(key).or_insert_with(|| Arc::new(Known::new(fields, model))))
+        Arc::clone(all.entry(key).or_insert_with(|| Arc::new(ModelFindings::new(fields, model))))
     }
 }
 

@@ -13,7 +13,7 @@ use tokio::runtime::{Builder, Runtime};
 use super::answering::{AnswerParser, pieces_of};
 use super::base::{Base, Events};
 use super::clock::Clock;
-use super::fields::{self, Known};
+use super::fields::{self, ModelFindings};
 use super::markup::Opening;
 use super::{chat_json, messages_json};
 use crate::settings::LlmSettings;
@@ -24,7 +24,7 @@ const MAX_CALLS: usize = 64;
 
 /// Client that never connects; it only holds what is known of a model.
 static BASE: LazyLock<Arc<Base>> = LazyLock::new(|| {
-    let known = Arc::new(Known::new(fields::OPENAI, "a model"));
+    let known = Arc::new(ModelFindings::new(fields::OPENAI, "a model"));
     let url = "http://127.0.0.1/".parse().expect("an address");
     let base = Base::new("fuzzing", &url, "/", Default::default(), &LlmSettings::default(), known);
     Arc::new(base.unwrap_or_else(|error| panic!("{error}")))

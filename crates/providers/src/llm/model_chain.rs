@@ -11,7 +11,7 @@ use url::Url;
 
 use super::anthropic::AnthropicLlm;
 use super::call_limit::{CallLimits, LimitedLlm};
-use super::cost_tracker::{CostTracker, CountingLlm, DEVICE_FACE, PricedLlm, Prices};
+use super::cost_tracker::{CostTracker, CountingLlm, DEVICE_FRONTEND, PricedLlm, Prices};
 use super::extra;
 use super::fields::{self, Findings};
 use super::openai::OpenAiLlm;
@@ -30,7 +30,7 @@ const MAX_FALLBACKS: usize = 8;
 #[derive(Debug, Clone)]
 pub struct ChainOptions {
     /// Name under which its requests are counted.
-    pub face: &'static str,
+    pub frontend: &'static str,
     /// True if it waits for an overloaded model, as in [`RetryPolicy::patient`]. False if a user is
     /// listening.
     pub patient: bool,
@@ -44,18 +44,18 @@ pub struct ChainOptions {
 
 impl ChainOptions {
     /// Options for spoken conversations and text clients.
-    pub fn spoken(face: &'static str, costs: &CostTracker) -> Self {
-        Self { face, patient: false, costs: costs.clone(), ..Self::unshared() }
+    pub fn spoken(frontend: &'static str, costs: &CostTracker) -> Self {
+        Self { frontend, patient: false, costs: costs.clone(), ..Self::unshared() }
     }
 
     /// Options for applications.
-    pub fn patient(face: &'static str, costs: &CostTracker) -> Self {
-        Self { face, patient: true, costs: costs.clone(), ..Self::unshared() }
+    pub fn patient(frontend: &'static str, costs: &CostTracker) -> Self {
+        Self { frontend, patient: true, costs: costs.clone(), ..Self::unshared() }
     }
 
     pub(super) fn unshared() -> Self {
         Self {
-            face: DEVICE_FACE,
+            frontend: DEVICE_FRONTEND,
             patient: false,
             costs: CostTracker::default(),
             findings: Findings::default(),
@@ -93,9 +93,9 @@ pub(super) fn chain(
         _ => Arc::new(Fallback::new(models, ms(settings.timeout_ms))),
     };
     let inner: Arc<dyn Llm> = Arc::new(DeadlineLlm { inner, total: ms(settings.timeout_ms) });
-    let face = options.face;
+    let frontend = options.frontend;
     let costs = options.costs.clone();
-    Ok(Arc::new(CountingLlm { inner, face, costs }))
+    Ok(Arc::new(CountingLlm { inner, frontend, costs }))
 }
 
 /// Builds the model at this index of the list, with retries where this is safe.
@@ -126,14 +126,14 @@ fn one(
         input: settings.price_per_million_input,
         output: settings.price_per_million_output,
     };
-    let face = options.face;
+    let frontend = options.frontend;
     let costs = options.costs.clone();
     let limit = options.call_limits.of(url.as_str(), &settings.model, settings.max_calls);
     let patience = ms(settings.first_token_timeout_ms);
-    let inner = Arc::new(LimitedLlm { inner, limit, face, patience });
+    let inner = Arc::new(LimitedLlm { inner, limit, frontend, patience });
     let inner = Arc::new(MeasuredLlm::new(inner, place));
     let inner = Arc::new(Retrying::new(inner, policy));
-    Ok(Arc::new(PricedLlm { inner, prices, face, costs }))
+    Ok(Arc::new(PricedLlm { inner, prices, frontend, costs }))
 }
 
 fn check(settings: &LlmSettings) -> Result<Url, SettingError> {

@@ -11,18 +11,18 @@ const COST: &str = "hearken_llm_cost";
 const FALLBACKS: &str = "hearken_llm_fallbacks_total";
 
 /// Counts an answer of the language model to this frontend: `whole`, or failed.
-pub(crate) fn ended(face: &'static str, whole: bool) {
+pub(crate) fn ended(frontend: &'static str, whole: bool) {
     describe();
     let end = if whole { "answered" } else { "failed" };
-    counter!(REQUESTS, "face" => face, "end" => end).increment(1);
+    counter!(REQUESTS, "face" => frontend, "end" => end).increment(1);
 }
 
 /// Adds the tokens and the cost of an answer to this frontend; the cost is in the prices' currency.
-pub(crate) fn used(face: &'static str, usage: &Usage, cost: f64) {
+pub(crate) fn used(frontend: &'static str, usage: &Usage, cost: f64) {
     describe();
-    counter!(TOKENS, "face" => face, "kind" => "prompt").increment(usage.prompt_tokens);
-    counter!(TOKENS, "face" => face, "kind" => "completion").increment(usage.completion_tokens);
-    gauge!(COST, "face" => face).increment(cost);
+    counter!(TOKENS, "face" => frontend, "kind" => "prompt").increment(usage.prompt_tokens);
+    counter!(TOKENS, "face" => frontend, "kind" => "completion").increment(usage.completion_tokens);
+    gauge!(COST, "face" => frontend).increment(cost);
 }
 
 /// Counts an answer of a fallback model, at this position of the list: those before it did not answer.

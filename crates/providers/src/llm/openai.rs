@@ -16,7 +16,7 @@ use super::base::{Base, Deadline};
 use super::chat_json::{self, AnswerAssembler, PROVIDER};
 use super::clock::Clock;
 use super::extra;
-use super::fields::Known;
+use super::fields::ModelFindings;
 use crate::settings::{LlmSettings, ms};
 
 /// Language model at an OpenAI-compatible base URL.
@@ -34,7 +34,7 @@ impl OpenAiLlm {
     pub(super) fn new(
         base: &Url,
         settings: LlmSettings,
-        known: Arc<Known>,
+        known: Arc<ModelFindings>,
     ) -> Result<Self, SettingError> {
         let mut headers = HeaderMap::new();
         if !settings.api_key.is_empty() {
@@ -69,7 +69,7 @@ impl Llm for OpenAiLlm {
         let base = Arc::clone(&self.base);
         let settings = Arc::clone(&self.settings);
         Box::pin(async move {
-            if settings.read_ahead
+            if settings.prefetch
                 && let Err(error) = prefetch(&base, &settings, &opening).await
             {
                 tracing::debug!(%error, "cannot prefetch the prompt");

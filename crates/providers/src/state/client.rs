@@ -329,7 +329,7 @@ impl Link {
     /// Converts an answer whose status may be temporary.
     async fn failed(&self, response: Response, by: Instant) -> Missed {
         let status = response.status();
-        let Ok(refused) = timeout_at(by, web::refused("state-server", response)).await else {
+        let Ok(refused) = timeout_at(by, web::refusal_of("state-server", response)).await else {
             return Missed::Unsure(self.late(), None);
         };
         let error = match web::kind_of(status) {

@@ -51,6 +51,8 @@ impl CachedTts {
                 Ok(Some(pieces)) => {
                     let mut memory = lock(&self.memory);
                     pieces.iter().for_each(|pcm| memory.note_rate(pcm));
+                    // A fixed phrase is never evicted: the apology must be heard when the synthesiser is dead.
+                    // Decision 0021.
                     memory.store(text, pieces.into(), true);
                 }
                 Ok(None) => {

@@ -85,7 +85,7 @@ enum Stage {
 
 /// Request for one sentence that is not complete yet.
 struct Request {
-    answer: Answer,
+    answer: SpeechStream,
     command: TtsCommand,
     /// Present until the service has sent the whole answer.
     lease: Option<Lease>,
@@ -97,7 +97,7 @@ struct Request {
 }
 
 /// Answer of one request so far.
-struct Answer {
+struct SpeechStream {
     id: String,
     /// Number of frames so far, which is the sequence number of the next.
     frames: u64,
@@ -121,7 +121,7 @@ impl Request {
         let params = TtsParams { text, mode: TtsMode::Streaming, voice_id, speed };
         let mut request = Self {
             command: TtsCommand::TtsRequest { request_id: id.clone(), params },
-            answer: Answer { id, frames: 0, rate_hz: 0, sound: Sound::default() },
+            answer: SpeechStream { id, frames: 0, rate_hz: 0, sound: Sound::default() },
             lease: Some(pool.lease().await?),
             first_by: start + ms(settings.first_audio_timeout_ms),
             total_by: start + ms(settings.timeout_ms),
@@ -218,7 +218,7 @@ impl Drop for Request {
     }
 }
 
-impl Answer {
+impl SpeechStream {
     fn frame(&mut self, frame: &Bytes) -> Result<ServiceMessage, ProviderError> {
         let frame = AudioFrame::decode(frame).map_err(|e| violated(e.to_string()))?;
         if frame.meta.request_id != self.id {
@@ -253,7 +253,7 @@ impl Answer {
             TtsEvent::Error { request_id, error }
                 if request_id.as_ref().is_none_or(|id| *id == self.id) =>
             {
-                Err(refused(&error))
+                Err(refusal_of(&error))
             }
             TtsEvent::Complete { .. } | TtsEvent::Error { .. } => {
                 tracing::debug!("ignored the end of another request");
@@ -319,7 +319,7 @@ fn violated(what: impl Into<hearken_ports::BoxError>) -> ProviderError {
 }
 
 /// Converts an error of the service. Its code is repeated, its text is not.
-fn refused(failure: &TtsFailure) -> ProviderError {
+fn refusal_of(failure: &TtsFailure) -> ProviderError {
     let kind = match failure.code.as_str() {
         "RATE_LIMITED" => ProviderErrorKind::RateLimited,
         "TIMEOUT" => ProviderErrorKind::Timeout,
@@ -342,8 +342,8 @@ mod tests {
     use super::*;
     use crate::tts::sound::tests::{file, mp3};
 
-    fn answer() -> Answer {
-        Answer { id: "mine".into(), frames: 0, rate_hz: 0, sound: Sound::default() }
+    fn answer() -> SpeechStream {
+        SpeechStream { id: "mine".into(), frames: 0, rate_hz: 0, sound: Sound::default() }
     }
 
     fn frame(request_id: &str, sequence: u64, sample_rate: u32) -> Bytes {

@@ -59,7 +59,7 @@ impl Tts for OpenAiTts {
         let order = Stage::Ordered(self.call.clone(), line);
         try_unfold(order, |stage| async move {
             let mut answer = match stage {
-                Stage::Ordered(call, line) => Box::new(Answer::begin(call, &line).await?),
+                Stage::Ordered(call, line) => Box::new(SpeechStream::begin(call, &line).await?),
                 Stage::Answering(answer) => answer,
             };
             match answer.next().await? {
@@ -81,11 +81,11 @@ impl Probe for OpenAiTts {
 
 enum Stage {
     Ordered(Arc<Call>, Line),
-    Answering(Box<Answer>),
+    Answering(Box<SpeechStream>),
 }
 
 /// Response body that is being read. Dropping it closes the request.
-struct Answer {
+struct SpeechStream {
     response: Response,
     call: Arc<Call>,
     first_by: Instant,
@@ -94,7 +94,7 @@ struct Answer {
     sound: Sound,
 }
 
-impl Answer {
+impl SpeechStream {
     async fn begin(call: Arc<Call>, line: &Line) -> Result<Self, ProviderError> {
         let settings = &call.settings;
         let start = Instant::now();

@@ -145,7 +145,7 @@ async fn an_opening_is_read_ahead_where_the_base_is_said_to_keep_it() {
     let settings = settings(stub.url());
     hearken_providers::llm(&settings).unwrap().prefetch(prompt()).await;
     assert!(stub.seen().texts.is_empty());
-    let settings = LlmSettings { read_ahead: true, ..settings };
+    let settings = LlmSettings { prefetch: true, ..settings };
     hearken_providers::llm(&settings).unwrap().prefetch(prompt()).await;
     let asked: serde_json::Value = serde_json::from_str(&stub.seen().texts[1]).unwrap();
     assert_eq!(asked["max_tokens"], 1);
@@ -341,7 +341,7 @@ async fn a_newer_model_is_asked_as_it_wants_to_be() {
     let findings = Default::default();
     let settings = settings(stub.url());
     for requests in [3, 4] {
-        // What one face found out, the others know.
+        // What one frontend found out, the others know.
         let llm = hearken_providers::llm_for(
             &settings,
             &asker.clone().sharing(&findings, &CallLimits::default()),

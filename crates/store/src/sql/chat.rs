@@ -16,6 +16,7 @@ use super::error::SqlError;
 use super::{SqlStore, in_time_for_ports, pending_events, requests, text, time, unusable};
 
 /// Names of all columns of a session.
+// A prepared `*` breaks when a migration adds a column. Decision 0038.
 macro_rules! columns {
     () => {
         "session_id, name, creator_id, dm_user_id, status, max_players, players, message_count, \

@@ -1,4 +1,4 @@
-//! SQL of what was said in turns. Not for what is kept. What is deleted is gone as in [`super::persons`].
+//! SQL of what was said in turns. Not for what is kept. What is deleted is gone as in [`super::people`].
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -48,6 +48,7 @@ fn pattern(words: &str) -> String {
     if words.is_empty() {
         return String::new();
     }
+    // Words are searched as parts of a text: Chinese has no spaces that an index could use. Decision 0071.
     let mut pattern = String::from("%");
     for character in words.to_lowercase().chars() {
         if matches!(character, '%' | '_' | '\\') {

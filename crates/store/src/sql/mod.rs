@@ -16,7 +16,7 @@ mod location;
 pub(super) mod migrations;
 mod museum;
 mod pending_events;
-pub(super) mod persons;
+pub(super) mod people;
 mod requests;
 mod revocations;
 mod roles;
@@ -156,6 +156,7 @@ impl SqlStore {
     }
 
     fn with(location: &Location, waits: Timeouts) -> Result<Self, StoreError> {
+        // `Any` serves both databases, so that each statement exists once and is tested on both. Decision 0038.
         sqlx::any::install_default_drivers();
         let options = AnyConnectOptions::from_str(&location.url)
             .map_err(|e| StoreError::because(StoreErrorKind::Address, e))?
@@ -192,6 +193,7 @@ impl SqlStore {
             })
         });
         Ok(Self {
+            // The store opens at its first use: devices are answered without it. Decision 0037.
             pool: pool.connect_lazy_with(options.clone()),
             options,
             opening,

@@ -22,7 +22,7 @@ use sqlx::any::AnyPoolOptions;
 
 use super::settings::entry;
 use super::{
-    HOUR, history, museum, on_every_store, open, pending_events, persons, roles, tools, usage,
+    HOUR, history, museum, on_every_store, open, pending_events, people, roles, tools, usage,
 };
 
 on_every_store!(
@@ -81,7 +81,7 @@ async fn fill(store: &SqlStore) {
     let change = [("llm.model".to_owned(), Some(json!("m\u{0}")))];
     store.change(&change, &entry("config", json!({"n": 1.5}))).await.unwrap();
     store.note(&entry("login", json!(null))).await.unwrap();
-    store.add_person(&persons::person("p1", "名 o'Neil")).await.unwrap();
+    store.add_person(&people::person("p1", "名 o'Neil")).await.unwrap();
     store.add_turn(&history::turn(1, "d1"), &history::sounds(&[0, 255])).await.unwrap();
     let role = roles::role("r1", "a\u{0}b 名");
     store.add_role(&role).await.unwrap();

@@ -13,7 +13,7 @@ use hearken_test_support::chat_rows::{id, session};
 use hearken_test_support::places::Place;
 use jiff::Timestamp;
 
-use super::persons::{content, latin, open_again};
+use super::people::{content, latin, open_again};
 use super::{on_every_store, open};
 
 on_every_store!(

@@ -22,7 +22,7 @@ mod museum;
 mod name_resolution;
 mod old_store;
 mod pending_events;
-mod persons;
+mod people;
 mod power_loss;
 mod requests;
 mod roles;

@@ -13,7 +13,7 @@ use hearken_store::SqlStore;
 use hearken_test_support::chat_rows::at;
 use hearken_test_support::places::Place;
 
-use super::persons::{self, open_again};
+use super::people::{self, open_again};
 use super::{on_every_store, open};
 
 on_every_store!(
@@ -117,14 +117,14 @@ async fn a_deleted_role_is_nobodys(place: Arc<Place>) {
     assert_eq!(store.devices_with_overrides().await.unwrap(), [given]);
     let person = PersonId("p".into());
     assert_eq!(store.set_person_role(&person, "1").await.unwrap(), PersonOutcome::Unknown);
-    store.add_person(&persons::person("p", "Ann")).await.unwrap();
+    store.add_person(&people::person("p", "Ann")).await.unwrap();
     assert_eq!(store.set_person_role(&person, "1").await.unwrap(), PersonOutcome::Done);
-    assert_eq!(store.persons().await.unwrap()[0].role_id, "1");
+    assert_eq!(store.people().await.unwrap()[0].role_id, "1");
     assert!(store.delete_role("2").await.unwrap());
-    assert_eq!(store.persons().await.unwrap()[0].role_id, "1");
+    assert_eq!(store.people().await.unwrap()[0].role_id, "1");
     assert!(store.delete_role("1").await.unwrap());
     assert!(!store.delete_role("1").await.unwrap());
-    assert_eq!(store.persons().await.unwrap()[0].role_id, "");
+    assert_eq!(store.people().await.unwrap()[0].role_id, "");
     assert_eq!(store.device(&device).await.unwrap().unwrap().role_id, "");
     assert_eq!(store.devices_with_overrides().await.unwrap(), []);
     assert_eq!(

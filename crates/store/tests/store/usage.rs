@@ -9,7 +9,7 @@ use hearken_store::SqlStore;
 use hearken_test_support::places::Place;
 use jiff::civil::{Date, date};
 
-use super::persons::open_again;
+use super::people::open_again;
 use super::{on_every_store, open};
 
 on_every_store!(

@@ -8,24 +8,24 @@ use std::time::Duration;
 
 use hearken_dialogue::testkit::answering::{Called, sources};
 use hearken_dialogue::testkit::{LlmAct, Script, ScriptedLlm};
-use hearken_text_gateway::GatewayService;
+use hearken_text_gateway::TextGateway;
 use serde_json::json;
 
 use crate::text_clients::{Client, MemoryStore, service};
 
 /// A server with tools that lead astray, its script, and what was called.
-fn server() -> (GatewayService, Arc<Script>, Called) {
+fn server() -> (TextGateway, Arc<Script>, Called) {
     let script = Arc::<Script>::default();
     let called = Called::default();
     let llm = Arc::new(ScriptedLlm(Arc::clone(&script)));
     let tools = sources(&called);
     let tools = Arc::new(move |_: &_, _: &_| tools.clone());
-    let service = GatewayService { tools, ..service(llm, Arc::new(MemoryStore::default())) };
+    let service = TextGateway { tools, ..service(llm, Arc::new(MemoryStore::default())) };
     (service, script, called)
 }
 
 /// A client that is asked about the camera.
-async fn asked() -> (Client, GatewayService, Called) {
+async fn asked() -> (Client, TextGateway, Called) {
     let (service, script, called) = server();
     let mut client = Client::enter(service.clone(), script, true).await;
     for name in ["read_news", "self_camera_take_photo"] {

@@ -22,7 +22,7 @@ use hearken_ports::{
 use hearken_proto::ids::SessionId;
 use hearken_socket::testkit::{MemorySocket, Received};
 use hearken_text_gateway::text_client::TextClientActor;
-use hearken_text_gateway::{GatewayService, GatewaySettings, Sessions};
+use hearken_text_gateway::{Sessions, TextGateway, TextGatewaySettings};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -165,15 +165,15 @@ impl Llm for Broken {
 
 /// One text client.
 pub(crate) struct Client {
-    service: GatewayService,
+    service: TextGateway,
     pub(crate) script: Arc<Script>,
     socket: MemorySocket,
     pub(crate) session: String,
 }
 
-pub(crate) fn service(llm: Arc<dyn Llm>, store: Arc<dyn SessionStore>) -> GatewayService {
-    let settings = GatewaySettings::default();
-    GatewayService {
+pub(crate) fn service(llm: Arc<dyn Llm>, store: Arc<dyn SessionStore>) -> TextGateway {
+    let settings = TextGatewaySettings::default();
+    TextGateway {
         llm,
         sessions: Arc::new(Sessions::new(store, settings.session_idle, settings.max_messages)),
         tools: Arc::new(|_, _| vec![Arc::new(Hanging)]),
@@ -193,7 +193,7 @@ impl Client {
     }
 
     pub(crate) async fn enter(
-        service: GatewayService,
+        service: TextGateway,
         script: Arc<Script>,
         answers_pings: bool,
     ) -> Self {

@@ -28,10 +28,10 @@ enum Transport {
 struct Shared {
     transport: Transport,
     /// Last known description of the tool.
-    known: Mutex<Known>,
+    known: Mutex<KnownTool>,
 }
 
-struct Known {
+struct KnownTool {
     tool: litemcp::Tool,
     tools: Arc<[Tool]>,
     /// True until the list of tools was read for the first time: that call needs no request.
@@ -88,11 +88,11 @@ pub(super) async fn connect_frames(
 impl LiteMcpConnection {
     async fn open(transport: Transport, within: Duration) -> Result<Self, String> {
         let (tool, tools) = describe_tool(&transport, within).await?;
-        let known = Mutex::new(Known { tool, tools, fresh: true });
+        let known = Mutex::new(KnownTool { tool, tools, fresh: true });
         Ok(Self(Arc::new(Shared { transport, known })))
     }
 
-    fn known<T>(&self, of: impl FnOnce(&mut Known) -> T) -> T {
+    fn known<T>(&self, of: impl FnOnce(&mut KnownTool) -> T) -> T {
         of(&mut self.0.known.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -116,7 +116,7 @@ impl LiteMcpConnection {
             return Ok(tools);
         }
         let (tool, tools) = describe_tool(&self.0.transport, within).await?;
-        self.known(|k| *k = Known { tool, tools: Arc::clone(&tools), fresh: false });
+        self.known(|k| *k = KnownTool { tool, tools: Arc::clone(&tools), fresh: false });
         Ok(tools)
     }
 

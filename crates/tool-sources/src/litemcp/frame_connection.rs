@@ -43,18 +43,18 @@ pub(super) enum RequestError {
     Unreadable(String),
 }
 
-pub(super) type Answer = Result<Body, RequestError>;
+pub(super) type ResponseBody = Result<Body, RequestError>;
 
 /// Pending requests by id.
-pub(super) struct Pending {
-    pub(super) by_id: HashMap<i64, oneshot::Sender<Answer>>,
+pub(super) struct PendingRequests {
+    pub(super) by_id: HashMap<i64, oneshot::Sender<ResponseBody>>,
     pub(super) ids: Ids,
 }
 
 /// Connection; closed when dropped.
 pub(super) struct FrameConnection {
     outgoing: mpsc::Sender<String>,
-    pending: Arc<Mutex<Pending>>,
+    pending: Arc<Mutex<PendingRequests>>,
     gone: CancellationToken,
     closing: CancellationToken,
 }
@@ -66,12 +66,12 @@ impl Drop for FrameConnection {
     }
 }
 
-fn lock(pending: &Mutex<Pending>) -> MutexGuard<'_, Pending> {
+fn lock(pending: &Mutex<PendingRequests>) -> MutexGuard<'_, PendingRequests> {
     pending.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Guard that removes a pending request when its wait is abandoned.
-struct PendingGuard<'a>(&'a Mutex<Pending>, i64);
+struct PendingGuard<'a>(&'a Mutex<PendingRequests>, i64);
 
 impl Drop for PendingGuard<'_> {
     fn drop(&mut self) {
@@ -89,7 +89,7 @@ impl FrameConnection {
     {
         let (outgoing, to_send) = mpsc::channel(QUEUE);
         let seed = uuid::Uuid::new_v4().as_fields().0;
-        let pending = Pending { by_id: HashMap::new(), ids: Ids::new(seed) };
+        let pending = PendingRequests { by_id: HashMap::new(), ids: Ids::new(seed) };
         let pending = Arc::new(Mutex::new(pending));
         let gone = CancellationToken::new();
         let closing = CancellationToken::new();
@@ -101,7 +101,7 @@ impl FrameConnection {
 
     /// Sends a request and waits for the response. After the future is dropped, the response is
     /// ignored.
-    pub(super) async fn request(&self, question: &Body) -> Answer {
+    pub(super) async fn request(&self, question: &Body) -> ResponseBody {
         if self.gone.is_cancelled() {
             return Err(RequestError::NeverLeft);
         }
@@ -145,7 +145,7 @@ async fn transfer<S, R>(
     mut sink: S,
     mut stream: R,
     mut to_send: mpsc::Receiver<String>,
-    pending: Arc<Mutex<Pending>>,
+    pending: Arc<Mutex<PendingRequests>>,
     closing: CancellationToken,
     _gone: DropGuard,
 ) where
@@ -191,7 +191,7 @@ async fn transfer<S, R>(
 }
 
 /// Passes a response to its pending request. Returns false if the frame is not a message at all.
-pub(super) fn deliver(pending: &Mutex<Pending>, text: &str) -> bool {
+pub(super) fn deliver(pending: &Mutex<PendingRequests>, text: &str) -> bool {
     let Ok(envelope) = Envelope::decode(text) else {
         tracing::debug!(bytes = text.len(), "ignored a frame of a LiteMCP peer: not a message");
         return false;

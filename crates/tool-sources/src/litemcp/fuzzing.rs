@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use tokio_util::codec::Decoder as _;
 
 use super::arguments;
-use super::frame_connection::{Pending, deliver};
+use super::frame_connection::{PendingRequests, deliver};
 use super::frames::Frames;
 use super::server::LiteMcpServer;
 use crate::mapping::is_bounded;
@@ -37,7 +37,7 @@ pub fn litemcp_answers(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let (tell, mut told) = oneshot::channel();
     let by_id = HashMap::from([(ASKED, tell)]);
-    let pending = Mutex::new(Pending { by_id, ids: Ids::new(0) });
+    let pending = Mutex::new(PendingRequests { by_id, ids: Ids::new(0) });
     let mut waits = true;
     for frame in text.lines() {
         let is_message = deliver(&pending, frame);

@@ -148,7 +148,7 @@ impl LiteMcpServer {
                     }
                     Some(text) => match self.parse(&text, &mut ids) {
                         None => continue,
-                        Some(ParsedRequest::Answer(answer)) => (answer, text),
+                        Some(ParsedRequest::ResponseBody(answer)) => (answer, text),
                         Some(ParsedRequest::Call(id, call)) => {
                             let server = self.clone();
                             calls.push(async move {
@@ -189,12 +189,12 @@ impl LiteMcpServer {
         }
         let refused = |why: String| {
             let outcome = self.failed(&[], ToolError::Failed(why));
-            Some(ParsedRequest::Answer(Body::Result(outcome.result).encode(id)))
+            Some(ParsedRequest::ResponseBody(Body::Result(outcome.result).encode(id)))
         };
         match envelope.body() {
             // Accepted in any version: the response contains our version, and the client decides.
             Ok(Body::Get) => match self.to_wire() {
-                Some(tool) => Some(ParsedRequest::Answer(Body::Info(tool).encode(id))),
+                Some(tool) => Some(ParsedRequest::ResponseBody(Body::Info(tool).encode(id))),
                 None => refused("the tool is no longer there".into()),
             },
             Ok(_) if !version.is_ours() => {
@@ -248,7 +248,7 @@ impl LiteMcpServer {
 /// Handling of a request.
 enum ParsedRequest {
     /// Immediate response.
-    Answer(String),
+    ResponseBody(String),
     /// Call, with this id.
     Call(i64, ToolCall),
 }

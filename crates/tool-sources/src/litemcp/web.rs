@@ -68,13 +68,13 @@ pub(super) async fn socket(url: &Url, headers: HeaderMap) -> Result<FrameConnect
 /// Renders the reason of a failed WebSocket, without its address, which may contain a key.
 fn reason(error: &Error) -> String {
     match error {
-        Error::Http(response) => refused(response.status()),
+        Error::Http(response) => refusal_of(response.status()),
         Error::Url(_) => "its address cannot be used".into(),
         other => short(&other.to_string()),
     }
 }
 
-fn refused(status: StatusCode) -> String {
+fn refusal_of(status: StatusCode) -> String {
     match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
             format!("it does not let us in (status {status}): check the token and headers")
@@ -114,7 +114,7 @@ impl HttpTool {
         };
         let (status, body) = self.send(self.client.get(self.url.clone())).await.map_err(failed)?;
         if !status.is_success() {
-            return Err(refused(status));
+            return Err(refusal_of(status));
         }
         let tool: Tool = read(&body).ok_or("it does not say what tool it is: is it LiteMCP?")?;
         if tool.version.is_ours() { Ok(tool) } else { Err(foreign(tool.version)) }
@@ -131,7 +131,7 @@ impl HttpTool {
                 Err(failed(ToolError::Failed("cannot read the tool's answer".into())))
             }
             None => {
-                let why = refused(status);
+                let why = refusal_of(status);
                 let away = status.is_server_error() || status == StatusCode::NOT_FOUND;
                 let error = if away { ToolError::Unavailable(why) } else { ToolError::Failed(why) };
                 // Triggers a check that the tool still exists and accepts us.

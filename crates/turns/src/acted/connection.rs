@@ -16,7 +16,7 @@ use hearken_proto::ids::DeviceId;
 use hearken_socket::testkit::{MemorySocket, Received};
 use hearken_virtual_device::clock::Drift;
 use hearken_virtual_device::dice::Dice;
-use hearken_virtual_device::firmware::{Event, Firmware, State};
+use hearken_virtual_device::firmware::{DeviceState, Event, Firmware};
 use hearken_virtual_device::network::Way;
 use hearken_virtual_device::sound::UPLINK_RATE_HZ;
 use hearken_virtual_device::virtual_device::{LinkAction, VirtualDevice};
@@ -107,7 +107,7 @@ impl Connection {
         self.device.observer()
     }
 
-    pub(super) fn state(&self) -> State {
+    pub(super) fn state(&self) -> DeviceState {
         self.device.firmware().state()
     }
 

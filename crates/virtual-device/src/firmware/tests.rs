@@ -7,7 +7,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use hearken_proto::device::{AudioParams, ListenMode};
 
-use crate::firmware::{CHANNEL_IDLE, Event, Fact, Firmware, HELLO_TIMEOUT, Loss, Output, State};
+use crate::firmware::{
+    CHANNEL_IDLE, DeviceState, Event, Fact, Firmware, HELLO_TIMEOUT, Loss, Output,
+};
 use crate::profile::{Build, Profile};
 
 pub(crate) const HELLO: &str = r#"{"type":"hello","transport":"websocket","session_id":"s",
@@ -45,7 +47,7 @@ impl Bench {
             _ => Event::Wake { word: None },
         };
         bench.at(0, begin).at(0, Event::SocketOpen).at(0, Event::Text(HELLO.into()));
-        assert_eq!(bench.device.state(), State::Listening);
+        assert_eq!(bench.device.state(), DeviceState::Listening);
         bench.out.clear();
         bench
     }
@@ -117,9 +119,9 @@ fn a_server_that_never_says_hello_is_given_up() {
     let mut bench = Bench::new("2.4.2", ListenMode::Auto);
     bench.at(0, Event::Button).at(0, Event::SocketOpen);
     bench.at(9_999, Event::Nothing);
-    assert_eq!(bench.device.state(), State::Connecting);
+    assert_eq!(bench.device.state(), DeviceState::Connecting);
     bench.at(HELLO_TIMEOUT.as_millis() as u64, Event::Nothing);
-    assert_eq!(bench.device.state(), State::Idle);
+    assert_eq!(bench.device.state(), DeviceState::Idle);
     assert!(bench.out.contains(&Output::Disconnect));
 }
 
@@ -128,9 +130,9 @@ fn a_hello_of_another_transport_is_ignored_and_one_without_crashes() {
     let mut bench = Bench::new("2.4.2", ListenMode::Auto);
     bench.at(0, Event::Button).at(0, Event::SocketOpen);
     bench.text(1, r#"{"type":"hello","transport":"udp"}"#);
-    assert_eq!(bench.device.state(), State::Connecting);
+    assert_eq!(bench.device.state(), DeviceState::Connecting);
     bench.text(2, r#"{"type":"hello"}"#);
-    assert_eq!(bench.device.state(), State::Idle);
+    assert_eq!(bench.device.state(), DeviceState::Idle);
     assert!(bench.out.contains(&Output::Disconnect));
 }
 
@@ -215,7 +217,7 @@ fn the_microphone_is_closed_while_speaking_except_in_realtime() {
 fn realtime_goes_on_listening_without_saying_so() {
     let mut bench = Bench::listening("2.4.2", ListenMode::Realtime);
     bench.text(0, START).packet(20).packet(30).text(40, STOP).at(500, Event::Nothing);
-    assert_eq!(bench.device.state(), State::Listening);
+    assert_eq!(bench.device.state(), DeviceState::Listening);
     assert_eq!(bench.sent(), Vec::<String>::new());
     assert_eq!(bench.played_at(), [20, 80], "the queue goes on playing");
 }
@@ -224,11 +226,11 @@ fn realtime_goes_on_listening_without_saying_so() {
 fn push_to_talk_ends_idle_and_is_answered_there() {
     let mut bench = Bench::listening("2.4.2", ListenMode::Manual);
     bench.at(900, Event::TalkReleased);
-    assert_eq!(bench.device.state(), State::Idle);
+    assert_eq!(bench.device.state(), DeviceState::Idle);
     bench.text(1_000, START);
-    assert_eq!(bench.device.state(), State::Speaking);
+    assert_eq!(bench.device.state(), DeviceState::Speaking);
     bench.packet(1_020).text(1_200, STOP);
-    assert_eq!(bench.device.state(), State::Idle);
+    assert_eq!(bench.device.state(), DeviceState::Idle);
     bench.at(2_000, Event::TalkPressed);
     assert_eq!(bench.sent(), ["listen stop", "listen start manual"], "over the same socket");
 }
@@ -238,11 +240,11 @@ fn the_button_interrupts_but_speaking_lasts_until_tts_stop() {
     let mut bench = Bench::listening("2.4.2", ListenMode::Auto);
     bench.text(0, START).packet(20).at(30, Event::Button);
     assert_eq!(bench.sent(), ["abort"]);
-    assert_eq!(bench.device.state(), State::Speaking);
+    assert_eq!(bench.device.state(), DeviceState::Speaking);
     bench.text(100, STOP);
-    assert_eq!(bench.device.state(), State::Listening);
+    assert_eq!(bench.device.state(), DeviceState::Listening);
     bench.at(200, Event::Button);
-    assert_eq!(bench.device.state(), State::Idle, "a button while listening hangs up");
+    assert_eq!(bench.device.state(), DeviceState::Idle, "a button while listening hangs up");
     assert!(bench.out.contains(&Output::Disconnect));
 }
 
@@ -274,12 +276,12 @@ fn a_wake_word_while_speaking_interrupts_as_its_version_does() {
     bench.packet(40);
     assert_eq!((bench.lost(Loss::Interrupted), bench.lost(Loss::NotSpeaking)), (1, 1));
     bench.text(50, START);
-    assert_eq!(bench.device.state(), State::Speaking);
+    assert_eq!(bench.device.state(), DeviceState::Speaking);
 }
 
 #[test]
 fn tts_without_state_crashes_old_firmware_only() {
-    for (profile, state) in [("2.3.0", State::Idle), ("2.4.2", State::Listening)] {
+    for (profile, state) in [("2.3.0", DeviceState::Idle), ("2.4.2", DeviceState::Listening)] {
         let mut bench = Bench::listening(profile, ListenMode::Auto);
         bench.text(0, r#"{"type":"tts"}"#);
         assert_eq!(bench.device.state(), state, "{profile}");
@@ -290,7 +292,7 @@ fn tts_without_state_crashes_old_firmware_only() {
 fn tts_start_while_connecting_and_garbage_are_ignored() {
     let mut bench = Bench::new("2.4.2", ListenMode::Auto);
     bench.at(0, Event::Button).at(0, Event::SocketOpen).text(1, START).text(2, "{").text(3, "[]");
-    assert_eq!(bench.device.state(), State::Connecting);
+    assert_eq!(bench.device.state(), DeviceState::Connecting);
     let offences = bench.facts().filter(|(_, f)| matches!(f, Fact::Offence(_))).count();
     assert_eq!(offences, 3);
 }
@@ -299,7 +301,7 @@ fn tts_start_while_connecting_and_garbage_are_ignored() {
 fn a_closed_socket_ends_in_idle_and_is_not_reopened_by_itself() {
     let mut bench = Bench::listening("2.4.2", ListenMode::Auto);
     bench.text(0, START).packet(20).packet(20).at(30, Event::SocketClosed);
-    assert_eq!(bench.device.state(), State::Idle);
+    assert_eq!(bench.device.state(), DeviceState::Idle);
     assert_eq!(bench.lost(Loss::SocketClosed), 1);
     assert!(!bench.out.contains(&Output::Connect));
     bench.at(100, Event::Button);

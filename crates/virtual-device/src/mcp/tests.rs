@@ -7,7 +7,7 @@ use bytes::Bytes;
 use hearken_proto::device::ListenMode;
 use serde_json::{Value, json};
 
-use crate::events::{Event, Fact, Output, State, Upload};
+use crate::events::{DeviceState, Event, Fact, Output, Upload};
 use crate::firmware::tests::{Bench, HELLO, START};
 use crate::scripted_tool::ScriptedTool;
 use crate::toolbox::{Quirks, Toolbox};
@@ -191,7 +191,7 @@ fn calls_run_one_after_the_other_and_hold_up_everything_else() {
     for n in 0..50 {
         bench.at(400 + n, Event::Microphone(Bytes::from_static(b"x")));
     }
-    assert_eq!(bench.device.state(), State::Listening, "tts start waits for the main loop");
+    assert_eq!(bench.device.state(), DeviceState::Listening, "tts start waits for the main loop");
     assert_eq!(bench.device.due(), Some(Duration::from_secs(2)));
     bench.at(2_000, Event::Nothing);
     let ids = |bench: &Bench| {
@@ -201,7 +201,7 @@ fn calls_run_one_after_the_other_and_hold_up_everything_else() {
     assert_eq!(ids(&bench), [1]);
     bench.at(4_000, Event::Nothing);
     assert_eq!(ids(&bench), [1, 2, 3]);
-    assert_eq!(bench.device.state(), State::Speaking);
+    assert_eq!(bench.device.state(), DeviceState::Speaking);
     let dropped = bench.facts().filter(|(_, f)| **f == Fact::UplinkDropped).count();
     assert_eq!(dropped, 10, "the microphone's packets wait too");
 }
@@ -314,5 +314,5 @@ fn things_obey_and_tell_what_changed_when_listening_begins() {
     assert!(bench.out.contains(&Output::Text(states.into())));
     assert_eq!(bench.sent(), ["iot", "listen start auto"]);
     bench.text(40, r#"{"type":"iot","commands":[{"method":"x"}]}"#);
-    assert_eq!(bench.device.state(), State::Idle, "a command without a name crashes it");
+    assert_eq!(bench.device.state(), DeviceState::Idle, "a command without a name crashes it");
 }

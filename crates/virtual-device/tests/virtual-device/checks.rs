@@ -22,15 +22,15 @@ const fn ms(ms: u64) -> Duration {
 
 /// What a server sends for a reply of this length, from its hello to a second after the end.
 async fn reply_of(length: Duration, settings: PipelineSettings) -> Vec<Down> {
-    let mut ring = TestPipeline::greeted(settings, 1).await;
-    ring.text(r#"{"type":"listen","state":"start","mode":"auto"}"#);
-    ring.script.says(TtsAct::Audio { length, first: ms(120), each: ms(10) });
-    ring.stream(sound::voice(1_020)).await;
-    ring.stream(sound::silence(900)).await;
-    ring.until("tts/stop").await;
-    ring.pass(ms(1_000)).await;
-    let log = std::mem::take(&mut ring.log);
-    ring.hang_up().await;
+    let mut pipeline = TestPipeline::greeted(settings, 1).await;
+    pipeline.text(r#"{"type":"listen","state":"start","mode":"auto"}"#);
+    pipeline.script.says(TtsAct::Audio { length, first: ms(120), each: ms(10) });
+    pipeline.stream(sound::voice(1_020)).await;
+    pipeline.stream(sound::silence(900)).await;
+    pipeline.until("tts/stop").await;
+    pipeline.pass(ms(1_000)).await;
+    let log = std::mem::take(&mut pipeline.log);
+    pipeline.hang_up().await;
     log
 }
 

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 
 use hearken_base::fuzzing::pieces;
-use hearken_engines::llm::answer::{Answer, Part};
+use hearken_engines::llm::answer::{AnswerParser, Part};
 use hearken_engines::llm::generation::Generation;
 use hearken_engines::llm::request::{self, RequestLimits};
 use hearken_engines::llm::{chatml, grammar};
@@ -43,7 +43,7 @@ pub fn run(bytes: &[u8]) {
 
 /// Reads what a model wrote in these pieces: the text, and the calls.
 fn read(asked: &Generation, pieces: &[&[u8]]) -> (String, Vec<(String, String)>) {
-    let mut answer = Answer::new(asked);
+    let mut answer = AnswerParser::new(asked);
     let mut parts: Vec<Part> = pieces.iter().filter_map(|piece| answer.push(piece)).collect();
     parts.extend(answer.finish(false));
     let mut text = String::new();

@@ -10,6 +10,7 @@ macro_rules! of_the_server {
 }
 
 of_the_server! {
-    chat_bodies, config, device_socket, gateway, json, jsonrpc, litemcp, llm_request,
-    packet_v1_v2_v3, recording, restore, schema, speakable, speech_frames, speech_text, uplink_text,
+    chat_bodies, config, device_socket, json, jsonrpc, litemcp, llm_request,
+    packet_v1_v2_v3, recording, restore, schema, speakable, speech_frames, speech_text, text_gateway,
+    uplink_text,
 }

@@ -20,7 +20,7 @@ impl Base {
     }
 
     /// Sends a request. Returns the accepted request, and the number of attempts.
-    async fn ask(&self, known: &Known, order: Value) -> (Option<Value>, usize) {
+    async fn ask(&self, known: &ModelFindings, order: Value) -> (Option<Value>, usize) {
         self.asked.borrow_mut().clear();
         let answer = ask(known, order, async |order: Value| {
             self.asked.borrow_mut().push(order.clone());
@@ -34,8 +34,8 @@ impl Base {
     }
 }
 
-fn openai() -> Known {
-    Known::new(OPENAI, "gpt")
+fn openai() -> ModelFindings {
+    ModelFindings::new(OPENAI, "gpt")
 }
 
 fn order() -> Value {
@@ -147,7 +147,7 @@ fn models_that_think_without_a_mark_are_guessed_by_name_and_learnt() {
         ("qwen3-8b", Opening::Marked),
         ("gpt-4r1o", Opening::Marked),
     ] {
-        assert_eq!(Known::new(OPENAI, model).opening(), opening, "{model}");
+        assert_eq!(ModelFindings::new(OPENAI, model).opening(), opening, "{model}");
     }
     let known = openai();
     known.began(Opening::Missing);

@@ -10,13 +10,13 @@ const CALLING: [&str; 4] = ["tool_code", "tool_call", "tool_calls", "function_ca
 /// Position of the text relative to code.
 #[derive(Debug)]
 pub(super) struct Code {
-    state: State,
+    state: CodeState,
     /// True while the line has only blanks so far.
     line_begins: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum CodeState {
     Plain,
     /// In a span that opened with this number of backticks.
     Span(usize),
@@ -36,7 +36,7 @@ pub(super) enum Span {
 
 impl Default for Code {
     fn default() -> Self {
-        Self { state: State::Plain, line_begins: true }
+        Self { state: CodeState::Plain, line_begins: true }
     }
 }
 
@@ -49,14 +49,14 @@ impl Code {
     /// Advances over a line feed, which ends any span.
     pub(super) fn line(&mut self) {
         self.line_begins = true;
-        if let State::Span(_) = self.state {
-            self.state = State::Plain;
+        if let CodeState::Span(_) = self.state {
+            self.state = CodeState::Plain;
         }
     }
 
     /// Returns true in a fenced block.
     pub(super) fn fenced(&self) -> bool {
-        matches!(self.state, State::Fence(..))
+        matches!(self.state, CodeState::Fence(..))
     }
 
     /// Reads a run of backticks or tildes.
@@ -68,11 +68,11 @@ impl Code {
         }
         let fence = self.line_begins && len >= 3;
         match self.state {
-            State::Fence(open, least) if fence && sign == open && len >= least => {
-                self.state = State::Plain;
+            CodeState::Fence(open, least) if fence && sign == open && len >= least => {
+                self.state = CodeState::Plain;
             }
-            State::Fence(..) => {}
-            State::Plain if fence => {
+            CodeState::Fence(..) => {}
+            CodeState::Plain if fence => {
                 let line = text[len..].find('\n').map(|at| &text[len..len + at]);
                 if line.is_none() && !end && text.len() - len < AHEAD {
                     return Span::Waits;
@@ -81,10 +81,10 @@ impl Code {
                 if CALLING.contains(&language) {
                     return Span::Call(len + line.map_or(0, str::len));
                 }
-                self.state = State::Fence(sign, len);
+                self.state = CodeState::Fence(sign, len);
             }
-            State::Plain if sign == '`' => self.state = State::Span(len),
-            State::Span(open) if sign == '`' && len == open => self.state = State::Plain,
+            CodeState::Plain if sign == '`' => self.state = CodeState::Span(len),
+            CodeState::Span(open) if sign == '`' && len == open => self.state = CodeState::Plain,
             _ => {}
         }
         self.line_begins = false;
@@ -94,7 +94,7 @@ impl Code {
     /// Returns true if a mark is in a code span that closes on this line. `behind` is the text
     /// after the mark. Returns none if more text is needed. On false, the open span was not code.
     pub(super) fn holds(&mut self, behind: &str, end: bool) -> Option<bool> {
-        let State::Span(open) = self.state else { return Some(false) };
+        let CodeState::Span(open) = self.state else { return Some(false) };
         let line = behind.split('\n').next().unwrap_or_default();
         let mut at = 0;
         let mut sure = line.len() < behind.len() || end || line.len() > AHEAD;
@@ -112,7 +112,7 @@ impl Code {
             at = from + len;
         }
         if sure {
-            self.state = State::Plain;
+            self.state = CodeState::Plain;
             return Some(false);
         }
         None

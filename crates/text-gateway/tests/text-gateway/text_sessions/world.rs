@@ -17,7 +17,7 @@ use hearken_ports::{
     ToolOutput, ToolRequest, ToolSource,
 };
 use hearken_proto::ids::SessionId;
-use hearken_text_gateway::{GatewayService, GatewaySettings, Sessions};
+use hearken_text_gateway::{Sessions, TextGateway, TextGatewaySettings};
 use serde_json::json;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -217,7 +217,7 @@ impl ToolSource for World {
 
 /// The instances of a server, and what they share.
 pub(crate) struct Instances {
-    pub(crate) services: Vec<GatewayService>,
+    pub(crate) services: Vec<TextGateway>,
     pub(crate) store: Arc<MemoryStore>,
     pub(crate) model: Arc<TestModel>,
     /// Calls of the server's tool that ran to their end.
@@ -242,13 +242,13 @@ impl Instances {
                 Sessions::new(store.clone(), IDLE, MAX_MESSAGES).with_clock(clock.clone());
             let sessions = if count > 1 { sessions.with_locks(locks.clone()) } else { sessions };
             let world: Arc<dyn ToolSource> = Arc::new(World(turned_on.clone()));
-            GatewayService {
+            TextGateway {
                 llm: model.clone(),
                 sessions: Arc::new(sessions),
                 tools: Arc::new(move |_, _| vec![Arc::clone(&world)]),
                 describer: None,
                 now: Arc::new(|| "noon".into()),
-                settings: GatewaySettings::default().into(),
+                settings: TextGatewaySettings::default().into(),
                 roles: Arc::new(|_| None),
                 turn_journal: TurnJournal::default(),
             }

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use hearken_proto::device::{AudioPacket, Framing, ListenMode};
 use proptest::prelude::*;
 
-use crate::events::{Event, Fact, Loss, Output, State};
+use crate::events::{DeviceState, Event, Fact, Loss, Output};
 use crate::firmware::tests::{Bench, HELLO, START, STOP};
 use crate::firmware::{PRE_WAKE_PACKETS, REBOOT};
 use crate::profile::{Build, PROFILES, Tools};
@@ -165,7 +165,7 @@ fn a_reboot_drops_the_socket_and_takes_its_time() {
     let mut bench = Bench::listening("2.4.2", ListenMode::Auto);
     bench.text(0, r#"{"type":"system","command":"reboot"}"#);
     assert!(bench.out.contains(&Output::Disconnect));
-    assert_eq!(bench.device.state(), State::Idle);
+    assert_eq!(bench.device.state(), DeviceState::Idle);
     bench.at(10, Event::Button);
     assert!(!bench.out.contains(&Output::Connect), "deaf while it restarts");
     bench.at(REBOOT.as_millis() as u64, Event::Button).at(5_001, Event::SocketOpen);
@@ -216,7 +216,7 @@ fn a_hello_in_between_changes_the_shape_and_the_session() {
         r#"{"type":"hello","transport":"websocket","session_id":"t",
             "audio_params":{"sample_rate":16000,"frame_duration":120}}"#,
     );
-    assert_eq!(bench.device.state(), State::Speaking, "nothing begins anew");
+    assert_eq!(bench.device.state(), DeviceState::Speaking, "nothing begins anew");
     bench.at(40, Event::Binary(two_of_60_ms));
     assert_eq!(bench.played_at(), [40]);
     bench.at(50, Event::Button);

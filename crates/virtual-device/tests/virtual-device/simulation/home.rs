@@ -7,7 +7,7 @@ use actix_http::ws::{Frame, Message};
 use hearken_proto::device::AudioParams;
 use hearken_virtual_device::clock::Drift;
 use hearken_virtual_device::dice::Dice;
-use hearken_virtual_device::firmware::{Event, Firmware, State};
+use hearken_virtual_device::firmware::{DeviceState, Event, Firmware};
 use hearken_virtual_device::profile::Build;
 use hearken_virtual_device::virtual_device::{LinkAction, VirtualDevice};
 use tokio::time::Instant;
@@ -54,7 +54,7 @@ pub(crate) struct Home {
     /// What the person says is meant for the server.
     words: bool,
     /// It is to end a reply.
-    barge_in: bool,
+    interrupts: bool,
     /// The packet being sent is such voice.
     mark: Mark,
 }
@@ -88,7 +88,7 @@ impl Home {
             over: false,
             may_close: false,
             words: false,
-            barge_in: false,
+            interrupts: false,
             mark: Mark::Nothing,
         }
     }
@@ -97,7 +97,7 @@ impl Home {
         self.epoch.elapsed()
     }
 
-    pub(crate) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> DeviceState {
         self.bench.firmware().state()
     }
 
@@ -106,7 +106,7 @@ impl Home {
     }
 
     pub(crate) fn speaks(&self) -> bool {
-        self.state() == State::Speaking
+        self.state() == DeviceState::Speaking
     }
 
     pub(crate) fn judge(&mut self) -> &mut Judge {
@@ -153,7 +153,7 @@ impl Home {
     /// A person does something to the device.
     pub(crate) fn act(&mut self, event: Event) {
         self.note(|| format!("person: {event:?}"));
-        let tacit = event == Event::TalkPressed && self.state() == State::Idle;
+        let tacit = event == Event::TalkPressed && self.state() == DeviceState::Idle;
         if tacit && self.wire.is_some() {
             let now = self.now();
             self.judge().interrupted_tacitly(now);
@@ -170,8 +170,8 @@ impl Home {
         let from = self.drift.on_device(now);
         self.microphone.voice(from, from + length);
         self.words = words;
-        self.barge_in = words && self.speaks();
-        if self.barge_in {
+        self.interrupts = words && self.speaks();
+        if self.interrupts {
             self.bench.mark_spoken_over(now);
         }
     }
@@ -179,7 +179,7 @@ impl Home {
     /// The person falls silent.
     pub(crate) fn hush(&mut self) {
         self.microphone.hush();
-        self.barge_in = false;
+        self.interrupts = false;
     }
 
     fn happen(&mut self, event: Event) {
@@ -342,7 +342,7 @@ impl Home {
             self.judge().sounded = Some(now);
             if self.words {
                 self.judge().voiced = Some(now);
-                self.mark = if self.barge_in { Mark::Voice } else { Mark::Nothing };
+                self.mark = if self.interrupts { Mark::Voice } else { Mark::Nothing };
             }
         }
         self.happen(Event::Microphone(opus));

@@ -30,12 +30,12 @@ pub(crate) enum Broken {
     /// Sound comes with `tts start`.
     StartGuard,
     /// Speech begins with the first sound.
-    Cushion,
+    Prebuffer,
 }
 
 impl Broken {
     pub(crate) const ALL: [Self; 4] =
-        [Self::Lead, Self::StopMargin, Self::StartGuard, Self::Cushion];
+        [Self::Lead, Self::StopMargin, Self::StartGuard, Self::Prebuffer];
 
     /// By its name on the command line.
     pub(crate) fn named(name: &str) -> Option<Self> {
@@ -47,7 +47,7 @@ impl Broken {
             Self::Lead => "lead",
             Self::StopMargin => "stop-margin",
             Self::StartGuard => "start-guard",
-            Self::Cushion => "cushion",
+            Self::Prebuffer => "prebuffer",
         }
     }
 
@@ -56,7 +56,7 @@ impl Broken {
             Self::Lead => speaking.lead_packets = 8,
             Self::StopMargin => speaking.stop_margin = Duration::ZERO,
             Self::StartGuard => speaking.start_guard = Duration::ZERO,
-            Self::Cushion => speaking.cushion = Duration::ZERO,
+            Self::Prebuffer => speaking.prebuffer = Duration::ZERO,
         }
     }
 }

@@ -66,7 +66,7 @@ fn sound_right_after_the_start_is_cleared() {
 
 #[test]
 fn speech_without_a_cushion_stops_within_sentences() {
-    finds(Broken::Cushion, 4, "a silence of");
+    finds(Broken::Prebuffer, 4, "a silence of");
 }
 
 #[test]

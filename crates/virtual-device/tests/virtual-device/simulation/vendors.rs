@@ -11,9 +11,9 @@
 //! one each 10 ms. Each comes up to 200 ms late, in order, so that they come in bursts; lateness
 //! does not add up. Now and then it stalls for up to 500 ms, usually the whole of it, and what
 //! follows may be late besides: nothing comes for at most 710 ms. After a stall at least
-//! [`REFILL`] of sound comes before the next: what was played meanwhile and the cushion that the
+//! [`REFILL`] of sound comes before the next: what was played meanwhile and the prebuffer that the
 //! server keeps. A synthesiser that stalls more often than that is slower than its sound, and no
-//! cushion helps. Of a hundred sentences one fails: at once, midway, or after a silence as long as
+//! prebuffer helps. Of a hundred sentences one fails: at once, midway, or after a silence as long as
 //! its deadline; a gap in that sentence is not the server's doing.
 
 use std::collections::{HashMap, HashSet};

@@ -1,4 +1,4 @@
-//! `hearken persons`, as a person types it, on a server without a model of voices: who is stored there is shown and
+//! `hearken people`, as a person types it, on a server without a model of voices: who is stored there is shown and
 //! deleted. How people are enrolled is tested with the routes.
 
 use std::path::Path;
@@ -35,7 +35,7 @@ async fn a_person_lists_and_deletes_people_and_is_told_which_file_does_not_do() 
     .await;
     let url = server.http_url("");
     let run = async |args: &[&str]| {
-        let args = [&["persons", "--url", &url, "--admin-token", super::ADMIN], args].concat();
+        let args = [&["people", "--url", &url, "--admin-token", super::ADMIN], args].concat();
         let (code, out, err) = hearken(folder.path(), &args).await;
         (code, if code == Some(0) { out } else { err })
     };
@@ -78,7 +78,7 @@ async fn a_person_lists_and_deletes_people_and_is_told_which_file_does_not_do() 
     assert_eq!(run(&["delete", ANN]).await, (Some(0), format!("deleted {ANN}\n")));
     let (code, told) = run(&["delete", ANN]).await;
     assert!(code == Some(2) && told.contains("no such person"), "{told}");
-    assert_eq!(store.persons().await.unwrap(), []);
+    assert_eq!(store.people().await.unwrap(), []);
     store.shut().await;
     server.stop().await;
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use hearken_ports::persons::{MOST_EXCHANGES, MOST_FACTS, MOST_PERSONS, MOST_VOICES};
+use hearken_ports::people::{MOST_EXCHANGES, MOST_FACTS, MOST_PEOPLE, MOST_VOICES};
 use hearken_ports::{Exchange, Person, PersonId, PersonMemory, PersonOutcome, PersonStore as _};
 use hearken_store::SqlStore;
 use hearken_test_support::places::Place;
@@ -43,15 +43,15 @@ fn exchange(number: usize) -> Exchange {
 
 async fn people_are_kept_renamed_and_deleted(place: Arc<Place>) {
     let store = open(&place);
-    assert_eq!(store.persons().await.unwrap(), []);
+    assert_eq!(store.people().await.unwrap(), []);
     let zoe = person("z", "Zoë");
     let ann = person("a", "'; DROP TABLE persons; --");
     for person in [&zoe, &ann] {
         assert_eq!(store.add_person(person).await.unwrap(), PersonOutcome::Done);
     }
-    assert_eq!(store.persons().await.unwrap(), [zoe.clone(), ann.clone()], "in their order");
+    assert_eq!(store.people().await.unwrap(), [zoe.clone(), ann.clone()], "in their order");
     let store = open_again(&place, store).await;
-    assert_eq!(store.persons().await.unwrap().len(), 2);
+    assert_eq!(store.people().await.unwrap().len(), 2);
     let same = Person { id: id("y"), ..zoe.clone() };
     assert_eq!(store.add_person(&same).await.unwrap(), PersonOutcome::NameTaken);
     let rename = async |of: &str, name| store.rename_person(&id(of), name).await.unwrap();
@@ -61,10 +61,10 @@ async fn people_are_kept_renamed_and_deleted(place: Arc<Place>) {
     assert_eq!(rename("a", "小安").await, PersonOutcome::Done);
     assert_eq!(rename("a", "小安").await, PersonOutcome::Done, "it is theirs");
     let ann = Person { name: "小安".into(), ..ann };
-    assert_eq!(store.persons().await.unwrap(), [zoe, ann.clone()]);
+    assert_eq!(store.people().await.unwrap(), [zoe, ann.clone()]);
     assert!(store.delete_person(&id("z")).await.unwrap());
     assert!(!store.delete_person(&id("z")).await.unwrap());
-    assert_eq!(store.persons().await.unwrap(), [ann]);
+    assert_eq!(store.people().await.unwrap(), [ann]);
     let unknown = PersonOutcome::Unknown;
     assert_eq!(store.add_voice(&id("z"), &[1.0]).await.unwrap(), unknown);
     assert_eq!(store.remember(&id("z"), &fact(1)).await.unwrap(), unknown);
@@ -99,7 +99,7 @@ async fn only_so_much_is_kept_of_a_person(place: Arc<Place>) {
         ];
         assert_eq!(outcomes, [PersonOutcome::Done; 3]);
     }
-    let all = store.persons().await.unwrap();
+    let all = store.people().await.unwrap();
     assert_eq!(all[1], person("b", "b"), "nothing of others is dropped");
     let one = &all[0];
     let counts = (one.voices.len(), one.facts.len(), one.exchanges.len());
@@ -110,7 +110,7 @@ async fn only_so_much_is_kept_of_a_person(place: Arc<Place>) {
     // Who comes with more than that loses the oldest of it, too.
     let facts: Vec<String> = (0..MOST_FACTS + 2).map(|number| number.to_string()).collect();
     store.add_person(&Person { facts, ..person("c", "c") }).await.unwrap();
-    assert_eq!(store.persons().await.unwrap()[2].facts[0], "2");
+    assert_eq!(store.people().await.unwrap()[2].facts[0], "2");
 }
 
 async fn memories_are_forgotten_and_voices_stay(place: Arc<Place>) {
@@ -121,7 +121,7 @@ async fn memories_are_forgotten_and_voices_stay(place: Arc<Place>) {
     assert!(store.forget_memories(&id("a")).await.unwrap());
     assert!(store.forget_memories(&id("a")).await.unwrap(), "they are still known");
     let forgotten = Person { facts: Vec::new(), exchanges: Vec::new(), ..person("a", "a") };
-    assert_eq!(store.persons().await.unwrap(), [forgotten, person("b", "b")]);
+    assert_eq!(store.people().await.unwrap(), [forgotten, person("b", "b")]);
 }
 
 async fn instances_that_act_at_once_agree(place: Arc<Place>) {
@@ -130,7 +130,7 @@ async fn instances_that_act_at_once_agree(place: Arc<Place>) {
     }
     let stores = [open(&place), open(&place)];
     let row = |n: usize| json!({"person_id": format!("p{n}"), "name": format!("n{n}"), "created_ms": n, "role_id": ""});
-    let rows = (0..MOST_PERSONS - 2).map(row);
+    let rows = (0..MOST_PEOPLE - 2).map(row);
     restore(&stores[0], backup_of("persons", rows).as_bytes(), false).await.unwrap();
     let count = |outcomes: &[PersonOutcome], wanted| {
         outcomes.iter().filter(|outcome| **outcome == wanted).count()
@@ -156,7 +156,7 @@ async fn instances_that_act_at_once_agree(place: Arc<Place>) {
     });
     let outcomes = join_all(renaming).await;
     assert_eq!((count(&outcomes, done), count(&outcomes, taken)), (1, 7), "{outcomes:?}");
-    assert_eq!(stores[1].persons().await.unwrap().len(), MOST_PERSONS);
+    assert_eq!(stores[1].people().await.unwrap().len(), MOST_PEOPLE);
 }
 
 async fn a_person_who_is_deleted_meanwhile_is_remembered_by_nobody(place: Arc<Place>) {
@@ -247,7 +247,7 @@ async fn nothing_of_a_deleted_person_stays_in_the_files() {
     };
     let wanted: Vec<_> = (0..people.len()).map(wanted).collect();
     assert_eq!(all(), wanted);
-    assert_eq!(store.persons().await.unwrap().len(), 29);
+    assert_eq!(store.people().await.unwrap().len(), 29);
     store.shut().await;
     assert_eq!(all(), wanted, "and after the last connection is closed");
 }
@@ -268,7 +268,7 @@ proptest::proptest! {
             let store = SqlStore::at("sqlite::memory:").unwrap();
             let known = Person { facts, voices: vec![numbers], ..person("p", &name) };
             store.add_person(&known).await.unwrap();
-            let read = store.persons().await.unwrap().remove(0);
+            let read = store.people().await.unwrap().remove(0);
             let bits = |person: &Person| -> Vec<u32> {
                 person.voices[0].iter().map(|number| number.to_bits()).collect()
             };

@@ -15,7 +15,7 @@ use super::state_tools::StateTools;
 use super::{ChatError, budget};
 
 /// Output of a chat turn.
-pub(super) struct ApiOutput<'a> {
+pub(super) struct ChatOutput<'a> {
     turn: &'a Turn,
     state_tools: Option<&'a StateTools>,
     /// Channel for streamed words, if the client wants them.
@@ -37,7 +37,7 @@ pub(super) struct ApiOutput<'a> {
     pub(super) usage: Usage,
 }
 
-impl<'a> ApiOutput<'a> {
+impl<'a> ChatOutput<'a> {
     pub(super) fn new(
         turn: &'a Turn,
         state_tools: Option<&'a StateTools>,
@@ -62,7 +62,7 @@ impl<'a> ApiOutput<'a> {
     }
 }
 
-impl TurnOutput for ApiOutput<'_> {
+impl TurnOutput for ChatOutput<'_> {
     fn turn(&self) -> &Turn {
         self.turn
     }
@@ -124,7 +124,7 @@ impl TurnOutput for ApiOutput<'_> {
     ) -> Result<Vec<String>, TurnError> {
         if let Err(error) = self.request_record.begin().await {
             self.refused = Some(error);
-            return Err(failed(calls, "the request could not be noted"));
+            return Err(refused_calls(calls, "the request could not be noted"));
         }
         let source = |call: &ToolRequest| offer.origin(&call.name).map(|(source, _)| source);
         if let Some(state_tools) = self.state_tools {
@@ -153,14 +153,14 @@ impl TurnOutput for ApiOutput<'_> {
             self.request_record.running.mark_acted();
         }
         if self.state_tools.is_some_and(|state_tools| state_tools.effects().conflict) {
-            return Err(failed(calls, "the state was changed meanwhile"));
+            return Err(refused_calls(calls, "the state was changed meanwhile"));
         }
         Ok(ended.into_iter().map(|ended| ended.text).collect())
     }
 }
 
 /// Returns the error of a round of calls that ends its turn.
-fn failed(calls: &[ToolRequest], why: &str) -> TurnError {
+fn refused_calls(calls: &[ToolRequest], why: &str) -> TurnError {
     let tool = calls.first().map(|call| call.name.clone()).unwrap_or_default();
     TurnError::Tool { tool, error: ToolError::Failed(why.into()) }
 }

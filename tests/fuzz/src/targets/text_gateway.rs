@@ -1,7 +1,7 @@
 //! Messages of text clients to the LLM gateway: anything is read or refused, what is read is
 //! within its bounds, and only who streams may cancel.
 
-use hearken_proto::gateway::{
+use hearken_proto::text_gateway::{
     ClientMessage, Configure, MAX_TOKENS, MAX_TOOL_NAME_CHARS, ReadError, is_tool_name,
 };
 use hearken_proto::json;

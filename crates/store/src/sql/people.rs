@@ -7,7 +7,7 @@
 
 use async_trait::async_trait;
 use hearken_base::wall_clock;
-use hearken_ports::persons::{MOST_EXCHANGES, MOST_FACTS, MOST_PERSONS, MOST_VOICES};
+use hearken_ports::people::{MOST_EXCHANGES, MOST_FACTS, MOST_PEOPLE, MOST_VOICES};
 use hearken_ports::{
     BoxError, Exchange, Person, PersonId, PersonMemory, PersonOutcome, PersonStore,
 };
@@ -57,8 +57,8 @@ fn number(count: usize) -> i64 {
 
 #[async_trait]
 impl PersonStore for SqlStore {
-    async fn persons(&self) -> Result<Vec<Person>, BoxError> {
-        in_time_for_ports(self.all_persons()).await
+    async fn people(&self) -> Result<Vec<Person>, BoxError> {
+        in_time_for_ports(self.all_people()).await
     }
 
     async fn add_person(&self, person: &Person) -> Result<PersonOutcome, BoxError> {
@@ -69,7 +69,7 @@ impl PersonStore for SqlStore {
         in_time_for_ports(async {
             let id = text(&id.0);
             let name = text(name);
-            let mut work = self.begin_with_persons().await?;
+            let mut work = self.begin_with_people().await?;
             let others = sqlx::query_scalar::<_, i64>(
                 "SELECT COUNT(*) FROM persons WHERE name = $2 AND person_id <> $1",
             )
@@ -173,7 +173,7 @@ impl PersonStore for SqlStore {
 }
 
 impl SqlStore {
-    async fn all_persons(&self) -> Result<Vec<Person>, SqlError> {
+    async fn all_people(&self) -> Result<Vec<Person>, SqlError> {
         self.pool().await?;
         let mut work = self.begin_reading().await?;
         let sql = "SELECT person_id, name, role_id FROM persons ORDER BY number";
@@ -215,7 +215,7 @@ impl SqlStore {
     async fn insert_person(&self, person: &Person) -> Result<PersonOutcome, SqlError> {
         let id = text(&person.id.0);
         let name = text(&person.name);
-        let mut work = self.begin_with_persons().await?;
+        let mut work = self.begin_with_people().await?;
         let known = sqlx::query(
             "SELECT COUNT(*) AS persons, COUNT(CASE WHEN name = $1 THEN 1 END) AS same \
              FROM persons",
@@ -225,7 +225,7 @@ impl SqlStore {
         .await?;
         let refused = if known.try_get::<i64, _>("same")? > 0 {
             Some(PersonOutcome::NameTaken)
-        } else if known.try_get::<i64, _>("persons")? >= number(MOST_PERSONS) {
+        } else if known.try_get::<i64, _>("persons")? >= number(MOST_PEOPLE) {
             Some(PersonOutcome::TooMany)
         } else {
             None
@@ -257,7 +257,7 @@ impl SqlStore {
 
     /// Begins a transaction that overwrites what it deletes. Nobody else adds or renames a person
     /// until it ends.
-    async fn begin_with_persons(&self) -> Result<StoreTransaction, SqlError> {
+    async fn begin_with_people(&self) -> Result<StoreTransaction, SqlError> {
         let mut work = self.begin_alone(["persons"].into_iter()).await?;
         work.overwrite(self.dialect()).await?;
         Ok(work)

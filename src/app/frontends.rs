@@ -1,4 +1,4 @@
-//! The faces of the server, one builder each, and the routes of those that are enabled. Not for the endpoint of devices, nor
+//! The frontends of the server, one builder each, and the routes of those that are enabled. Not for the endpoint of devices, nor
 //! for museum clients, which have files of their own.
 
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use hearken_chat::event_stream::WatchSettings;
 use hearken_chat::{ChatService, HeldCalls, PublishedEvents};
 use hearken_dialogue::SharedStyle;
 use hearken_providers::{CallLog, state};
-use hearken_text_gateway::{GatewayService, Sessions};
+use hearken_text_gateway::{Sessions, TextGateway};
 
 use super::models::patient;
 use super::parts::Parts;
@@ -18,8 +18,8 @@ use super::{admin, devices, local_time, museum};
 use crate::history::History;
 use crate::history::trial::Trials;
 use crate::http::{
-    self, Admin, Backups, CONSOLE_PATH, Chats, DeviceEndpoint, Face, Health, LiteMcp,
-    MuseumClients, PAGE_PATH, Persons, TextClients, ToolsApi, Turns,
+    self, AccessRule, Admin, Backups, CONSOLE_PATH, Chats, DeviceEndpoint, Health, LiteMcp,
+    MuseumClients, PAGE_PATH, PeopleApi, TextClients, ToolsApi, Turns,
 };
 use crate::service_tests::ServiceTests;
 use crate::usage::DailyUsage;
@@ -36,7 +36,7 @@ fn text_clients(parts: &Parts<'_>) -> anyhow::Result<TextClients> {
         sessions = sessions.with_locks(cluster.locks());
     }
     let tools = tooling.sources.clone();
-    let service = GatewayService {
+    let service = TextGateway {
         llm: models.spoken(config, "gateway", patient)?,
         sessions: Arc::new(sessions),
         tools: Arc::new(move |session_id, style| tools.conversation(session_id.as_str(), style)),
@@ -52,7 +52,7 @@ fn text_clients(parts: &Parts<'_>) -> anyhow::Result<TextClients> {
             config.gateway.max_connections,
             config.http.address_percent,
         ),
-        face: Face {
+        access: AccessRule {
             section: "gateway",
             token: config.gateway.token.clone(),
             open_to_all: config.gateway.open_to_all,
@@ -89,29 +89,29 @@ fn chats(parts: &Parts<'_>) -> anyhow::Result<Chats> {
         turn_journal: records.turn_journal.clone(),
     };
     let watch_slots = Slots::with_share(config.chat.max_watchers, config.http.address_percent);
-    let face = Face {
+    let access = AccessRule {
         section: "chat",
         token: config.chat.token.clone(),
         open_to_all: config.chat.open_to_all,
     };
-    Ok(Chats { service, face, watch_slots, watching })
+    Ok(Chats { service, access, watch_slots, watching })
 }
 
-/// Faces of the server, built whether they are enabled or not: settings can be changed before a
+/// Frontends of the server, built whether they are enabled or not: settings can be changed before a
 /// restart enables them.
-pub(super) struct Faces {
+pub(super) struct Frontends {
     pub(super) devices: DeviceEndpoint,
     pub(super) clients: TextClients,
     pub(super) chats: Chats,
     pub(super) museum: MuseumClients,
     pub(super) admin: Arc<Admin>,
-    persons: Arc<Persons>,
+    people: Arc<PeopleApi>,
     trials: Trials,
     service_tests: Arc<ServiceTests>,
     backups: Arc<Backups>,
 }
 
-impl Faces {
+impl Frontends {
     /// Builds all of them.
     pub(super) fn build(parts: &Parts<'_>) -> anyhow::Result<Self> {
         let Parts { config, store, ports, .. } = parts;
@@ -131,17 +131,17 @@ impl Faces {
         let service_tests = Arc::new(ServiceTests::new(asr, tts, trials.clone(), language));
         let changing = admin::Changing::of(parts, &devices, &clients, &chats, &museum);
         let admin = Arc::new(admin::build(parts, changing)?);
-        let persons = Arc::new(Persons::new(parts.people.clone(), Arc::clone(store) as _));
+        let people = Arc::new(PeopleApi::new(parts.people.clone(), Arc::clone(store) as _));
         let url = config.store.url.clone();
         let folder = config.server.data_dir.clone();
         let backups = Arc::new(Backups::new(url, folder, Arc::clone(store) as _));
-        Ok(Self { devices, clients, chats, museum, admin, persons, trials, service_tests, backups })
+        Ok(Self { devices, clients, chats, museum, admin, people, trials, service_tests, backups })
     }
 
     /// Combines them for the routes; a disabled one is left out.
-    pub(super) fn frontends(self, parts: &Parts<'_>, health: Health) -> Frontends {
+    pub(super) fn routes(self, parts: &Parts<'_>, health: Health) -> FrontendRoutes {
         let Parts { config, tooling, records, .. } = parts;
-        Frontends {
+        FrontendRoutes {
             device_endpoint: self.devices,
             health,
             tools_api: Arc::clone(&tooling.api),
@@ -150,7 +150,7 @@ impl Faces {
             chats: Some(self.chats).filter(|_| config.chat.enabled),
             museum: Some(self.museum).filter(|_| config.museum.enabled),
             admin: Some(self.admin).filter(|_| config.admin.enabled),
-            persons: self.persons,
+            people: self.people,
             console: config.console.enabled,
             turns: Turns::new(records.turn_journal.clone(), parts.process.clone()),
             history: records.history.clone(),
@@ -166,7 +166,7 @@ impl Faces {
 
 /// Services behind the HTTP routes.
 #[derive(Clone)]
-pub(super) struct Frontends {
+pub(super) struct FrontendRoutes {
     device_endpoint: DeviceEndpoint,
     pub(super) health: Health,
     tools_api: Arc<ToolsApi>,
@@ -175,7 +175,7 @@ pub(super) struct Frontends {
     chats: Option<Chats>,
     museum: Option<MuseumClients>,
     admin: Option<Arc<Admin>>,
-    persons: Arc<Persons>,
+    people: Arc<PeopleApi>,
     turns: Turns,
     history: History,
     trials: Trials,
@@ -187,10 +187,10 @@ pub(super) struct Frontends {
     tasks: Tasks,
 }
 
-impl Frontends {
-    pub(super) fn routes(self, services: &mut ServiceConfig) {
+impl FrontendRoutes {
+    pub(super) fn configure(self, services: &mut ServiceConfig) {
         if let Some(clients) = self.clients {
-            http::gateway_routes(services, clients);
+            http::text_gateway_routes(services, clients);
         }
         if let Some(chats) = self.chats {
             http::chat_routes(services, chats);
@@ -204,7 +204,7 @@ impl Frontends {
         if self.console {
             http::console_routes(services);
         }
-        http::person_routes(services, self.persons);
+        http::person_routes(services, self.people);
         http::turn_routes(services, self.turns);
         http::service_routes(services, self.service_tests, self.calls);
         http::history_routes(services, self.history, self.trials);

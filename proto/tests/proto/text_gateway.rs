@@ -6,10 +6,10 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use hearken_proto::gateway::{
+use hearken_proto::ids::SessionId;
+use hearken_proto::text_gateway::{
     CallShown, ClientMessage, ErrorCode, ReadError, Registration, ServerMessage, Status, ToolResult,
 };
-use hearken_proto::ids::SessionId;
 use serde_json::{Value, json};
 
 use super::{complete, fixtures, golden, object};

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use hearken_ports::persons::{MOST_EXCHANGES, MOST_FACTS, MOST_PERSONS, MOST_VOICES};
+use hearken_ports::people::{MOST_EXCHANGES, MOST_FACTS, MOST_PEOPLE, MOST_VOICES};
 use hearken_ports::{
     BoxError, Person, PersonId, PersonMemory, PersonOutcome, PersonStore, SpeakerEmbedder,
 };
@@ -20,14 +20,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Store of people in memory.
 #[derive(Debug, Default)]
-pub struct MemoryPersons {
+pub struct MemoryPeople {
     persons: Mutex<Vec<Person>>,
     /// Set to let all calls fail.
     pub fails: Mutex<bool>,
 }
 
-impl MemoryPersons {
-    fn persons(&self) -> Result<MutexGuard<'_, Vec<Person>>, BoxError> {
+impl MemoryPeople {
+    fn people(&self) -> Result<MutexGuard<'_, Vec<Person>>, BoxError> {
         if *lock(&self.fails) { Err("the store is down".into()) } else { Ok(lock(&self.persons)) }
     }
 
@@ -36,7 +36,7 @@ impl MemoryPersons {
         id: &PersonId,
         change: impl FnOnce(&mut Person),
     ) -> Result<PersonOutcome, BoxError> {
-        let mut persons = self.persons()?;
+        let mut persons = self.people()?;
         let Some(person) = persons.iter_mut().find(|person| person.id == *id) else {
             return Ok(PersonOutcome::Unknown);
         };
@@ -49,17 +49,17 @@ impl MemoryPersons {
 }
 
 #[async_trait]
-impl PersonStore for MemoryPersons {
-    async fn persons(&self) -> Result<Vec<Person>, BoxError> {
-        Ok(self.persons()?.clone())
+impl PersonStore for MemoryPeople {
+    async fn people(&self) -> Result<Vec<Person>, BoxError> {
+        Ok(self.people()?.clone())
     }
 
     async fn add_person(&self, person: &Person) -> Result<PersonOutcome, BoxError> {
-        let mut persons = self.persons()?;
+        let mut persons = self.people()?;
         if persons.iter().any(|known| known.name == person.name) {
             return Ok(PersonOutcome::NameTaken);
         }
-        if persons.len() >= MOST_PERSONS {
+        if persons.len() >= MOST_PEOPLE {
             return Ok(PersonOutcome::TooMany);
         }
         persons.push(person.clone());
@@ -67,7 +67,7 @@ impl PersonStore for MemoryPersons {
     }
 
     async fn rename_person(&self, id: &PersonId, name: &str) -> Result<PersonOutcome, BoxError> {
-        let taken = self.persons()?.iter().any(|known| known.name == name && known.id != *id);
+        let taken = self.people()?.iter().any(|known| known.name == name && known.id != *id);
         if taken {
             return Ok(PersonOutcome::NameTaken);
         }
@@ -106,7 +106,7 @@ impl PersonStore for MemoryPersons {
     }
 
     async fn delete_person(&self, id: &PersonId) -> Result<bool, BoxError> {
-        let mut persons = self.persons()?;
+        let mut persons = self.people()?;
         let before = persons.len();
         persons.retain(|person| person.id != *id);
         Ok(persons.len() < before)
@@ -143,8 +143,8 @@ impl SpeakerEmbedder for ScriptedVoices {
 }
 
 /// Creates the people of a server, whose store and embedder are returned with them.
-pub fn people(settings: SpeakerSettings) -> (People, Arc<MemoryPersons>, Arc<ScriptedVoices>) {
-    let store = Arc::<MemoryPersons>::default();
+pub fn people(settings: SpeakerSettings) -> (People, Arc<MemoryPeople>, Arc<ScriptedVoices>) {
+    let store = Arc::<MemoryPeople>::default();
     let voices = Arc::<ScriptedVoices>::default();
     (People::new(store.clone(), Some(voices.clone()), settings), store, voices)
 }

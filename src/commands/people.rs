@@ -1,4 +1,4 @@
-//! `hearken persons`: lists, enrols, renames and deletes people whose voices are known, through a server's REST API.
+//! `hearken people`: lists, enrols, renames and deletes people whose voices are known, through a server's REST API.
 //! Not for decisions, which the server takes.
 
 use std::path::{Path, PathBuf};
@@ -16,11 +16,11 @@ use crate::http::wav;
 
 /// List, enrol, rename and delete the people whose voices a server knows
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  hearken persons\n  \
-    hearken persons enrol Ann one.wav two.wav three.wav\n  \
-    hearken persons rename 01234567-89ab-4cde-8f01-23456789abcd Anna\n  \
-    hearken persons forget 01234567-89ab-4cde-8f01-23456789abcd   (memories; the voice stays known)\n  \
-    hearken persons delete 01234567-89ab-4cde-8f01-23456789abcd   (voice, name and memories)")]
+#[command(after_help = "Examples:\n  hearken people\n  \
+    hearken people enrol Ann one.wav two.wav three.wav\n  \
+    hearken people rename 01234567-89ab-4cde-8f01-23456789abcd Anna\n  \
+    hearken people forget 01234567-89ab-4cde-8f01-23456789abcd   (memories; the voice stays known)\n  \
+    hearken people delete 01234567-89ab-4cde-8f01-23456789abcd   (voice, name and memories)")]
 pub struct Args {
     #[command(flatten)]
     server: ServerArgs,
@@ -37,7 +37,7 @@ enum Command {
         json: bool,
     },
     /// Enrol a person by recordings of their voice
-    #[command(after_help = "Example:\n  hearken persons enrol Ann one.wav two.wav three.wav")]
+    #[command(after_help = "Example:\n  hearken people enrol Ann one.wav two.wav three.wav")]
     Enrol {
         /// Name
         name: String,
@@ -124,15 +124,15 @@ fn named(files: &[PathBuf]) -> String {
 }
 
 /// Renders the people as a table; names come last, because they may be wide.
-fn table(persons: &[Value]) -> String {
-    if persons.is_empty() {
+fn table(people: &[Value]) -> String {
+    if people.is_empty() {
         return "nobody yet".into();
     }
     let line = |id: &str, recordings: &str, facts: &str, name: &str| {
         format!("{id:36}  {recordings:>10}  {facts:>5}  {name}")
     };
     let mut lines = vec![line("PERSON", "RECORDINGS", "FACTS", "NAME")];
-    for person in persons {
+    for person in people {
         let text = |key: &str| person[key].as_str().unwrap_or("-");
         let facts = person["facts"].as_array().map_or(0, Vec::len).to_string();
         lines.push(line(text("id"), &person["recordings"].to_string(), &facts, text("name")));

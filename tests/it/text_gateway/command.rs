@@ -22,6 +22,7 @@ async fn chat(args: &[&str]) -> (Option<i32>, String, String) {
 async fn old_names_of_commands_work_and_warn() {
     for (old, new) in [
         ("chat", "hearken text-client"),
+        ("persons", "hearken people"),
         ("doubles", "hearken-dev mock-services"),
         ("mock-services", "hearken-dev mock-services"),
         ("load", "hearken-dev load"),
@@ -29,7 +30,11 @@ async fn old_names_of_commands_work_and_warn() {
     ] {
         let warning = format!("`hearken {old}` is now `{new}`");
         // None can be reached or read, so all end at once, and where there is no hearken-dev, too.
-        let nowhere = if old == "chat" { "ws://127.0.0.1:1" } else { "no-such-file.wav" };
+        let nowhere = match old {
+            "chat" => "ws://127.0.0.1:1",
+            "persons" => "--url=http://127.0.0.1:1",
+            _ => "no-such-file.wav",
+        };
         let (code, _, err) = hearken(Path::new("unused"), &[old, nowhere]).await;
         assert_eq!(code, Some(2), "{err}");
         assert!(err.contains(&warning), "{err}");

@@ -1,4 +1,4 @@
-//! What the server adds to a request of a text client: `cargo bench --bench gateway`. The whole
+//! What the server adds to a request of a text client: `cargo bench --bench text_gateway`. The whole
 //! server in this process, before a language model that answers at once; each request's time is
 //! that from `text_input` sent to `llm_response` read, without what the model's stub spent on it
 //! itself. So sockets and HTTP count, the queue where many ask together, both rounds of a request

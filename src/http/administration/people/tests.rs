@@ -79,15 +79,15 @@ impl Fixture {
     }
 
     /// Returns the state of the routes.
-    fn persons(&self) -> Arc<Persons> {
-        Arc::new(Persons::new(self.people.clone(), Arc::clone(&self.store) as _))
+    fn people(&self) -> Arc<PeopleApi> {
+        Arc::new(PeopleApi::new(self.people.clone(), Arc::clone(&self.store) as _))
     }
 
     /// Returns the state of the routes where no model is configured.
-    fn without_model(&self) -> Arc<Persons> {
+    fn without_model(&self) -> Arc<PeopleApi> {
         let store = Arc::clone(&self.store);
         let people = People::new(Arc::clone(&store) as _, None, SpeakerSettings::default());
-        Arc::new(Persons::new(people, store))
+        Arc::new(PeopleApi::new(people, store))
     }
 }
 
@@ -125,11 +125,11 @@ where
 
 /// Builds the routes, and a function that asks them.
 macro_rules! asking {
-    ($ask:ident, $fixture:ident, $persons:expr) => {
-        let persons: Arc<Persons> = $persons;
+    ($ask:ident, $fixture:ident, $api:expr) => {
+        let api: Arc<PeopleApi> = $api;
         let access = web::Data::new(access(&$fixture.store, $fixture.folder.path()));
         let app =
-            App::new().app_data(access).configure(move |services| person_routes(services, persons));
+            App::new().app_data(access).configure(move |services| person_routes(services, api));
         let app = init_service(app).await;
         let $ask = async |method: Method, path: &str, body: String| {
             ask_with(TOKEN, &app, method, path, body).await
@@ -144,7 +144,7 @@ fn nothing() -> String {
 #[actix_web::test]
 async fn a_person_is_enrolled_shown_renamed_forgotten_and_deleted() {
     let fixture = Fixture::new();
-    asking!(ask, fixture, fixture.persons());
+    asking!(ask, fixture, fixture.people());
     let all = "/api/persons";
     assert_eq!(ask(Method::GET, all, nothing()).await, (200, json!({"persons": []})));
     let enrol = body(" Ann ", &base64(&[ANN_HZ; 3]));
@@ -187,7 +187,7 @@ async fn a_person_is_enrolled_shown_renamed_forgotten_and_deleted() {
         let (status, told) = ask(method, path, json!({"name": "x"}).to_string()).await;
         assert_eq!((status, &told["error"]["code"]), (404, &json!("NOT_FOUND")), "{told}");
     }
-    let left = fixture.store.persons().await.unwrap();
+    let left = fixture.store.people().await.unwrap();
     assert_eq!(left.iter().map(|person| person.name.as_str()).collect::<Vec<_>>(), ["小本"]);
     assert_eq!(fixture.people.all().len(), 1, "nobody recognises them any more");
 }
@@ -195,7 +195,7 @@ async fn a_person_is_enrolled_shown_renamed_forgotten_and_deleted() {
 #[actix_web::test]
 async fn recordings_that_do_not_do_are_named_with_the_remedy() {
     let fixture = Fixture::new();
-    asking!(ask, fixture, fixture.persons());
+    asking!(ask, fixture, fixture.people());
     let good = base64(&[ANN_HZ; 3]);
     let with = |second: String| vec![good[0].clone(), second, good[2].clone()];
     let mut lying = wav(ANN_HZ, 2_000);
@@ -238,16 +238,16 @@ async fn recordings_that_do_not_do_are_named_with_the_remedy() {
         let message = told["error"]["message"].as_str().unwrap();
         assert!(answered == status && message.contains(says), "{says}: {answered} {message}");
     }
-    assert_eq!(fixture.store.persons().await.unwrap(), [], "nothing is stored");
+    assert_eq!(fixture.store.people().await.unwrap(), [], "nothing is stored");
 }
 
 #[actix_web::test]
 async fn names_are_taken_once_and_people_are_enrolled_one_at_a_time() {
     let fixture = Fixture::new();
-    let persons = fixture.persons();
-    asking!(ask, fixture, Arc::clone(&persons));
+    let api = fixture.people();
+    asking!(ask, fixture, Arc::clone(&api));
     let ann = body("Ann", &base64(&[ANN_HZ; 3]));
-    let busy = persons.enrolling.try_acquire().unwrap();
+    let busy = api.enrolling.try_acquire().unwrap();
     let (status, told) = ask(Method::POST, "/api/persons", ann.clone()).await;
     assert_eq!((status, &told["error"]["code"]), (503, &json!("BUSY")));
     drop(busy);
@@ -286,9 +286,9 @@ async fn without_a_model_people_are_shown_and_deleted_but_not_enrolled() {
 async fn nobody_without_the_admin_token_is_let_in() {
     let fixture = Fixture::new();
     let store = &fixture.store;
-    let persons = fixture.persons();
+    let api = fixture.people();
     let access = web::Data::new(access(store, fixture.folder.path()));
-    let app = App::new().app_data(access).configure(move |s| person_routes(s, persons));
+    let app = App::new().app_data(access).configure(move |s| person_routes(s, api));
     let app = init_service(app).await;
     // The body is not even read: it would be refused as too large.
     let huge = Bytes::from(vec![b'x'; MAX_BYTES + 1]);

@@ -21,7 +21,7 @@ use tokio::sync::Semaphore;
 use utoipa::ToSchema;
 
 use crate::http::extract::{JsonBody, Operator};
-use crate::http::fault::{Answer, Faults, Refusal, log_outage, refusal, store_failed};
+use crate::http::fault::{Faults, Refusal, RouteResult, log_outage, refusal, store_failed};
 use crate::http::tools::roles;
 use crate::http::wav;
 
@@ -37,14 +37,14 @@ const EXPLAINED_BYTES: usize = 128 << 10;
 const BODY_WITHIN: Duration = Duration::from_secs(60);
 
 /// State of the routes about people.
-pub struct Persons {
+pub struct PeopleApi {
     people: People,
     roles: Arc<dyn RoleStore>,
     /// One person is enrolled at a time: recordings are large.
     enrolling: Semaphore,
 }
 
-impl Persons {
+impl PeopleApi {
     /// Creates the state. Whoever is stored is also shown, and can be deleted, where no model of voices is configured.
     pub fn new(people: People, roles: Arc<dyn RoleStore>) -> Self {
         Self { people, roles, enrolling: Semaphore::new(1) }
@@ -59,13 +59,13 @@ impl Persons {
 
     /// Returns all people.
     async fn all(&self) -> Result<Vec<Arc<Person>>, Refusal> {
-        self.people.refresh().await.map_err(|error| failed(&error))?;
+        self.people.refresh().await.map_err(|error| failure_of(&error))?;
         Ok(self.people.all())
     }
 }
 
 /// Builds the response to an error of the store.
-fn failed(error: &BoxError) -> Refusal {
+fn failure_of(error: &BoxError) -> Refusal {
     if let Some(error) = error.downcast_ref::<StoreError>() {
         return store_failed(error);
     }
@@ -74,9 +74,9 @@ fn failed(error: &BoxError) -> Refusal {
 }
 
 /// Converts the reason of a refused change to an answer.
-fn refused(error: &PeopleError) -> Refusal {
+fn refusal_of(error: &PeopleError) -> Refusal {
     let (fault, remedy) = match error {
-        PeopleError::Store(error) => return failed(error),
+        PeopleError::Store(error) => return failure_of(error),
         PeopleError::Name | PeopleError::Recordings | PeopleError::Fact => (Fault::BadRequest, ""),
         PeopleError::TooShort(_) => (Fault::BadRequest, ": give one of a whole sentence"),
         PeopleError::NotAlike => {
@@ -153,8 +153,8 @@ struct PersonDetail {
 /// Lists all people in the order in which they were added (`GET /api/persons`).
 #[utoipa::path(get, path = "/api/persons", tag = "persons",
     responses((status = 200, body = PersonsShown), Faults))]
-pub(crate) async fn list(_: Operator, persons: web::Data<Persons>) -> Answer {
-    let all = persons.all().await?;
+pub(crate) async fn list(_: Operator, api: web::Data<PeopleApi>) -> RouteResult {
+    let all = api.all().await?;
     let persons = all.iter().map(|person| PersonShown::from(&**person)).collect();
     Ok(HttpResponse::Ok().json(PersonsShown { persons }))
 }
@@ -162,9 +162,13 @@ pub(crate) async fn list(_: Operator, persons: web::Data<Persons>) -> Answer {
 /// Returns a person with all that is remembered of them (`GET /api/persons/{id}`).
 #[utoipa::path(get, path = "/api/persons/{id}", tag = "persons", params(("id" = String, Path,)),
     responses((status = 200, body = PersonDetail), Faults))]
-pub(crate) async fn get(_: Operator, id: web::Path<String>, persons: web::Data<Persons>) -> Answer {
+pub(crate) async fn get(
+    _: Operator,
+    id: web::Path<String>,
+    api: web::Data<PeopleApi>,
+) -> RouteResult {
     let id = id_of(&id);
-    let all = persons.all().await?;
+    let all = api.all().await?;
     let person = all.iter().find(|person| person.id == id).ok_or_else(no_such_person)?;
     let shown = |exchange: &Exchange| ExchangeShown {
         answered: exchange.answered.clone(),
@@ -221,16 +225,16 @@ impl<'de> Deserialize<'de> for Recordings {
 pub(crate) async fn enrol(
     _: Operator,
     payload: web::Payload,
-    persons: web::Data<Persons>,
-) -> Answer {
-    let Ok(_alone) = persons.enrolling.try_acquire() else {
+    api: web::Data<PeopleApi>,
+) -> RouteResult {
+    let Ok(_alone) = api.enrolling.try_acquire() else {
         return Err(refusal(Fault::Busy, "another person is being enrolled"));
     };
     let body = read(payload).await?;
     let Enrol { name, recordings } = blocking(move || parse(&body)).await?;
-    let people = persons.recognised()?;
+    let people = api.recognised()?;
     let recordings = blocking(move || decode(recordings.0)).await?;
-    let person = people.enrol_recordings(&name, recordings).await.map_err(|e| refused(&e))?;
+    let person = people.enrol_recordings(&name, recordings).await.map_err(|e| refusal_of(&e))?;
     tracing::info!(person = person.id.0, "enrolled a person");
     Ok(HttpResponse::Created().json(PersonShown::from(&*person)))
 }
@@ -308,23 +312,23 @@ pub(crate) async fn change(
     _: Operator,
     id: web::Path<String>,
     fields: JsonBody<Map<String, Value>>,
-    persons: web::Data<Persons>,
-) -> Answer {
+    api: web::Data<PeopleApi>,
+) -> RouteResult {
     let asked = Change::read(fields.0)?;
-    let people = persons.recognised()?;
+    let people = api.recognised()?;
     let id = id_of(&id);
     let role = match &asked.role {
-        Some(role) => Some(roles::given(role, persons.roles.roles().await)?),
+        Some(role) => Some(roles::given(role, api.roles.roles().await)?),
         None => None,
     };
     // Another instance may have added them.
-    people.refresh().await.map_err(|error| failed(&error))?;
+    people.refresh().await.map_err(|error| failure_of(&error))?;
     let mut person = people.get(&id).ok_or_else(no_such_person)?;
     if let Some(name) = asked.name {
-        person = people.rename(&id, &name).await.map_err(|e| refused(&e))?;
+        person = people.rename(&id, &name).await.map_err(|e| refusal_of(&e))?;
     }
     if let Some(role) = role {
-        person = people.give_role(&id, &role).await.map_err(|e| refused(&e))?;
+        person = people.give_role(&id, &role).await.map_err(|e| refusal_of(&e))?;
     }
     tracing::info!(person = person.id.0, "changed a person");
     Ok(HttpResponse::Ok().json(PersonShown::from(&*person)))
@@ -336,10 +340,10 @@ pub(crate) async fn change(
 pub(crate) async fn delete(
     _: Operator,
     id: web::Path<String>,
-    persons: web::Data<Persons>,
-) -> Answer {
+    api: web::Data<PeopleApi>,
+) -> RouteResult {
     let id = id_of(&id);
-    persons.people.delete(&id).await.map_err(|e| refused(&e))?;
+    api.people.delete(&id).await.map_err(|e| refusal_of(&e))?;
     tracing::info!(person = id.0, "deleted a person");
     Ok(HttpResponse::NoContent().finish())
 }
@@ -350,10 +354,10 @@ pub(crate) async fn delete(
 pub(crate) async fn forget(
     _: Operator,
     id: web::Path<String>,
-    persons: web::Data<Persons>,
-) -> Answer {
+    api: web::Data<PeopleApi>,
+) -> RouteResult {
     let id = id_of(&id);
-    persons.people.forget_memories(&id).await.map_err(|e| refused(&e))?;
+    api.people.forget_memories(&id).await.map_err(|e| refusal_of(&e))?;
     tracing::info!(person = id.0, "forgot what was remembered of a person");
     Ok(HttpResponse::NoContent().finish())
 }

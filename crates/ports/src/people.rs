@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use super::BoxError;
 
 /// Most people that are stored.
-pub const MOST_PERSONS: usize = 100;
+pub const MOST_PEOPLE: usize = 100;
 /// Most voices of a person that are stored; the oldest beyond are dropped.
 pub const MOST_VOICES: usize = 10;
 /// Most facts about a person that are stored; the oldest beyond are dropped.
@@ -59,7 +59,7 @@ pub enum PersonOutcome {
     Done,
     /// Another person has the name.
     NameTaken,
-    /// There are [`MOST_PERSONS`] already.
+    /// There are [`MOST_PEOPLE`] already.
     TooMany,
     /// There is no such person.
     Unknown,
@@ -69,7 +69,7 @@ pub enum PersonOutcome {
 #[async_trait]
 pub trait PersonStore: Send + Sync {
     /// Returns all people, in the order in which they were added.
-    async fn persons(&self) -> Result<Vec<Person>, BoxError>;
+    async fn people(&self) -> Result<Vec<Person>, BoxError>;
 
     /// Adds a person with all that is known of them.
     async fn add_person(&self, person: &Person) -> Result<PersonOutcome, BoxError>;

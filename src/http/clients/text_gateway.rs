@@ -5,12 +5,12 @@ use actix_web::http::header;
 use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_base::slots::Slots;
 use hearken_proto::fault::Fault;
-use hearken_text_gateway::GatewayService;
+use hearken_text_gateway::TextGateway;
 use hearken_text_gateway::text_client::{MAX_MESSAGE_BYTES, TextClientActor};
 use tokio_util::sync::CancellationToken;
 
 use crate::http::AccessControl;
-use crate::http::auth::Face;
+use crate::http::auth::AccessRule;
 use crate::http::fault::answer;
 use crate::http::middleware::slot_of;
 
@@ -24,11 +24,11 @@ pub const PAGE_PATH: &str = "/test_client.html";
 #[derive(Clone)]
 pub struct TextClients {
     /// Service that the clients' actors share.
-    pub service: GatewayService,
+    pub service: TextGateway,
     /// Connection slots.
     pub connection_slots: Slots,
     /// Rule of access.
-    pub face: Face,
+    pub access: AccessRule,
     /// Path to which a browser is led.
     pub page: &'static str,
     /// Token of the process; connections end when it is cancelled.
@@ -48,7 +48,7 @@ pub(crate) async fn connect(
             .insert_header((header::LOCATION, clients.page))
             .finish());
     }
-    if let Err(missing) = access.auth.face(&request, &clients.face) {
+    if let Err(missing) = access.auth.admit(&request, &clients.access) {
         return Ok(answer(Fault::Unauthorized, &missing));
     }
     let slot = slot_of(&request, &clients.connection_slots).ok();

@@ -377,9 +377,14 @@ impl ChatService {
             rounds,
             end: TurnEnd::Completed,
         };
-        turn.record(&record);
         let response = self.response(inputs, content, usage).await;
-        self.keep(inputs, pending, request_record.fence, &record, &response).await?;
+        let kept = self.keep(inputs, pending, request_record.fence, &record, &response).await;
+        if kept.is_err() {
+            // Who asked gets an error, so trace, metrics and history must not say that it was answered.
+            turn.trace().finish(Outcome::Failed);
+        }
+        kept?;
+        turn.record(&record);
         // A question in a turn that is not stored counts as not asked, so the call is held behind `keep`.
         if let Some(held) = inputs.toolbox.take_held() {
             self.held.put(&inputs.session.id, held);

@@ -12,6 +12,7 @@ use hearken_chat::{ChatError, ChatService};
 use hearken_cluster::LocalLocks;
 use hearken_dialogue::testkit::LlmAct;
 use hearken_dialogue::testkit::ten_turns::{Conversation, TurnSeen, assert_undisturbed, ten_turns};
+use hearken_dialogue::turn_trace::Outcome;
 use hearken_ports::{ChatMessage, Watch};
 use hearken_proto::chat::CreateSnapshot;
 use hearken_proto::fault::Fault;
@@ -114,6 +115,15 @@ async fn when_it_is_kept(chat: &ChatInProcess) {
     chat.locks.fence.store(OLD, Ordering::Relaxed);
     is_overtaken(chat).await;
     chat.locks.fence.store(0, Ordering::Relaxed);
+}
+
+#[tokio::test]
+async fn a_turn_that_cannot_be_stored_is_a_failed_one_in_its_trace() {
+    let chat = ChatInProcess::start().await;
+    let last = || chat.service.turn_journal.last(1).remove(0).outcome;
+    assert_eq!(last(), Some(Outcome::Answered));
+    when_it_is_kept(&chat).await;
+    assert_eq!(last(), Some(Outcome::Failed));
 }
 
 /// The clock was ahead by an hour when the session was used, and has been set back since.

@@ -155,10 +155,12 @@ impl TurnJournal {
             speculations: 0,
             role,
             sound: TracedSound::default(),
-            changed: self.changed(),
+            changed: 0,
         });
         let entry = Arc::new(Entry { began: Instant::now(), keep, facts });
         let mut turns = self.turns();
+        // The change is told with the list locked: who hears of it finds the turn in the list.
+        entry.facts().changed = self.changed();
         turns.push_back(Arc::clone(&entry));
         while turns.len() > self.0.settings.max_turns {
             turns.pop_front();

@@ -18,6 +18,8 @@ use super::killed::{NAME, STORE};
 
 /// Turns that are recorded: enough for the log of changes to be copied into the file, too.
 const TURNS: usize = 150;
+/// Turns beyond these, of which strace may not have written all when it is killed.
+const MORE: usize = 10;
 
 /// What is written and not yet synced, as the calls are told line after line.
 #[derive(Default)]
@@ -98,7 +100,7 @@ async fn recorded(url: &str, calls: &Path) -> bool {
     let Ok(mut child) = started else { return false };
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let mut kept = 0;
-    while kept < TURNS {
+    while kept < TURNS + MORE {
         match lines.next_line().await.unwrap() {
             Some(line) if line.starts_with("kept ") => kept += 1,
             Some(line) if line.starts_with("strace: ") => eprintln!("{line}"),

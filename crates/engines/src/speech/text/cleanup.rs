@@ -23,11 +23,23 @@ const CREDITS: [&str; 12] = [
 /// Cleans up a transcript: simplified characters, trimmed, repeats collapsed. Empty if it is no
 /// speech at all.
 pub fn tidy(text: &str) -> String {
-    let simplified = hanconv::tw2s(text.trim());
+    let simplified = usual_particle(&hanconv::tw2s(text.trim()));
     let collapsed = collapse_repeats(&strip_marks(&simplified));
     let bare: String =
         collapsed.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect();
     if bare.is_empty() || CREDITS.contains(&bare.as_str()) { String::new() } else { collapsed }
+}
+
+/// Writes 么 where a model wrote 幺 behind a word that the particle belongs to: Whisper has learnt 什幺 from old conversions.
+fn usual_particle(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut before = None;
+    for c in text.chars() {
+        let is_particle = c == '幺' && before.is_some_and(|b| "什甚怎这那多要".contains(b));
+        out.push(if is_particle { '么' } else { c });
+        before = Some(c);
+    }
+    out
 }
 
 /// Removes annotations of sounds: `[Music]`, `(applause)`, `♪`.
@@ -146,6 +158,8 @@ mod tests {
         for (heard, out) in [
             ("播放周杰倫的晴天", "播放周杰伦的晴天"),
             ("看看這個是什麼", "看看这个是什么"),
+            ("看看这个是什幺,怎幺办", "看看这个是什么,怎么办"),
+            ("他姓幺", "他姓幺"),
             ("裡面乾淨嗎?頭髮很長,隻有一點", "里面干净吗?头发很长,只有一点"),
             ("他看著我,我看着他,很著名", "他看着我,我看着他,很著名"),
             ("打開臥室的燈,關閉檯燈", "打开卧室的灯,关闭台灯"),

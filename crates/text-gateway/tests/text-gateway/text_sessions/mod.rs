@@ -13,8 +13,8 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use self::peers::Play;
 
-/// How many sequences are played.
-const SEQUENCES: u32 = 3_000;
+/// Sequences for each case of an ordinary property: 768 by default, 3,072 in `scripts/long tests`.
+const SEQUENCES_PER_CASE: u32 = 3;
 /// Clients of a sequence.
 const PEERS: usize = 3;
 
@@ -87,7 +87,8 @@ fn step() -> impl Strategy<Value = Step> {
 fn sessions_keep_their_promises_whatever_happens() {
     let system = actix::System::new();
     system.block_on(async { crate::freeze() });
-    let config = Config { cases: SEQUENCES, failure_persistence: None, ..Config::default() };
+    let mut config = Config { failure_persistence: None, ..Config::default() };
+    config.cases *= SEQUENCES_PER_CASE;
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let mut runner = TestRunner::new_with_rng(config, rng);
     let sequences = (1_usize..3, proptest::collection::vec(step(), 1..24));

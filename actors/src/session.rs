@@ -52,7 +52,7 @@ pub struct SessionRules {
     pub phrases: Phrases,
     /// Maximum number of sentences that wait for the TtsActor.
     pub sentence_lane: usize,
-    /// Highest price of a million tokens at which answers are begun early before a turn is over.
+    /// Highest price of a million tokens at which answers begin before a turn is over.
     pub max_price_per_million: f64,
 }
 
@@ -244,7 +244,7 @@ impl SessionActor {
     }
 
     fn recorded(&mut self, turn: &Turn, record: TurnRecord, ctx: &mut Context<Self>) {
-        if let Some(speculation) = self.speculation.as_mut().filter(|a| a.turn.id == turn.id) {
+        if let Some(speculation) = self.speculation.as_mut().filter(|s| s.turn.id == turn.id) {
             speculation.record = Some(record);
             return;
         }

@@ -31,7 +31,7 @@ pub struct RecognitionRules {
     pub speakers: Option<Arc<SpeakerTracker>>,
 }
 
-/// Most pauses of an utterance in which the recogniser finishes, for each answer that may be speculated: in a short one,
+/// Most pauses of an utterance in which the recogniser finishes, for each answer that may begin early: in a short one,
 /// the person goes on before it has.
 const PAUSES_PER_TRY: u32 = 3;
 
@@ -46,7 +46,7 @@ pub(super) trait Listener: Send {
     /// Reports whether the turn may be answered; it is refused if not.
     fn may_enter(&self) -> bool;
 
-    /// Reports whether an answer may begin early before it is certain that the person has finished. That costs a
+    /// Reports whether an answer may begin before it is certain that the person has finished. That costs a
     /// place among the turns that run, until the listener is told that they go on.
     fn may_speculate(&self) -> bool;
 

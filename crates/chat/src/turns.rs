@@ -378,12 +378,12 @@ impl ChatService {
             end: TurnEnd::Completed,
         };
         let response = self.response(inputs, content, usage).await;
-        let kept = self.keep(inputs, pending, request_record.fence, &record, &response).await;
-        if kept.is_err() {
+        let fence = request_record.fence;
+        if let Err(error) = self.keep(inputs, pending, fence, &record, &response).await {
             // Who asked gets an error, so trace, metrics and history must not say that it was answered.
             turn.trace().finish(Outcome::Failed);
+            return Err(error);
         }
-        kept?;
         turn.record(&record);
         // A question in a turn that is not stored counts as not asked, so the call is held behind `keep`.
         if let Some(held) = inputs.toolbox.take_held() {

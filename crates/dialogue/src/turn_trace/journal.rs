@@ -150,17 +150,16 @@ impl TurnJournal {
             events: Vec::new(),
             used: Used::default(),
         };
+        // The change is announced with the list locked: a watcher that wakes finds the turn in the list.
+        let mut turns = self.turns();
         let facts = Mutex::new(Facts {
             turn,
             speculations: 0,
             role,
             sound: TracedSound::default(),
-            changed: 0,
+            changed: self.changed(),
         });
         let entry = Arc::new(Entry { began: Instant::now(), keep, facts });
-        let mut turns = self.turns();
-        // The change is told with the list locked: who hears of it finds the turn in the list.
-        entry.facts().changed = self.changed();
         turns.push_back(Arc::clone(&entry));
         while turns.len() > self.0.settings.max_turns {
             turns.pop_front();

@@ -107,6 +107,7 @@ const PATIENT: Timeouts = Timeouts { busy: PATIENCE, acquire: ACQUIRE, statement
 pub struct SqlStore {
     pool: AnyPool,
     options: AnyConnectOptions,
+    waits: Timeouts,
     /// Statements that each connection runs first.
     opening: String,
     dialect: Dialect,
@@ -196,6 +197,7 @@ impl SqlStore {
             // The store opens at its first use: devices are answered without it. Decision 0037.
             pool: pool.connect_lazy_with(options.clone()),
             options,
+            waits,
             opening,
             dialect: location.dialect,
             file: location.file.clone(),

@@ -10,7 +10,7 @@ use super::disk::{self, FileId};
 use super::error::SqlError;
 use super::location::make_private;
 use super::migrations::{self, SCHEMA};
-use super::{ACQUIRE, Dialect, SqlStore, in_time};
+use super::{ACQUIRE, DEADLINE, Dialect, SqlStore, in_time};
 
 /// Advisory lock of PostgreSQL for migrations. Any number that only this program uses.
 const MAKING_TABLES: i64 = 0x0068_6561_726b_656e;
@@ -82,6 +82,10 @@ impl SqlStore {
         self.try_to_connect().await?;
         let mut work = self.begin_writing().await?;
         if self.dialect == Dialect::Postgres {
+            // Others may be creating all tables, which takes longer than the change of a row.
+            let wait = self.waits.busy.max(DEADLINE).as_millis();
+            let patience = AssertSqlSafe(format!("SET LOCAL lock_timeout = {wait}"));
+            sqlx::raw_sql(patience).execute(&mut *work).await?;
             // The migrator's own lock would outlive a cancelled call.
             sqlx::query("SELECT pg_advisory_xact_lock($1)")
                 .bind(MAKING_TABLES)

@@ -10,7 +10,6 @@
 #[path = "embed.rs"]
 mod embed;
 
-use std::path::Path;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -29,8 +28,8 @@ type Mocks = JoinHandle<std::io::Result<()>>;
 const UNDERSTOOD: &str = "Tell me about number 0.";
 
 fn recording() -> Outcome<Recording> {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/audio/zh_own_foot.jsonl");
-    Ok(Recording::load(file)?)
+    // Cargo begins a test in the folder of its package.
+    Ok(Recording::load("fixtures/audio/zh_own_foot.jsonl")?)
 }
 
 #[tokio::test]

@@ -13,7 +13,8 @@ fail() {
 build_packages=(pkg-config libopus-dev cmake make g++ libclang-dev espeak-ng python3 python3-venv python3-pip)
 command -v npm >/dev/null || build_packages+=(npm)
 service_packages=(postgresql redis-server nginx libfaketime strace prometheus)
-browser_packages=(chromium)
+# The one without windows, in which most tests run, takes three fifths of the time of the whole one.
+browser_packages=(chromium chromium-headless-shell)
 counting_packages=(valgrind)
 
 # Installs those of these packages that are missing, through apt; what they bring as services is not started.
@@ -55,8 +56,9 @@ install_tools() {
 }
 
 # Lets a checkout that has no folder of builds use the one in the user's cache folder, where other people's crates are built
-# already. One checkout at a time: it holds the lock (descriptor 9) until the script ends. Where the folder was another
-# checkout's last, that one loses its link, for what is there is no longer its own; ours are built again.
+# already, and ours as far as their files are the same. One checkout at a time: it holds the lock (descriptor 9) until the
+# script ends. Where the folder was another checkout's last, that one loses its link, for what is there is no longer its own.
+# Call note_builds when all is built.
 share_builds() {
   local shared="$cache/target" last profile
   [ ! -e target ] || [ "$(readlink target)" = "$shared" ] || return 0
@@ -69,12 +71,18 @@ share_builds() {
   fi
   ln -sfn "$shared" target
   last="$(cat "$shared/.checkout" 2>/dev/null || true)"
+  scripts/shared_builds.py adopt "$last" ||
+    for profile in dev release simulation; do
+      cargo clean --quiet --workspace --profile "$profile" 2>/dev/null || true
+    done
   [ "$last" != "$(pwd -P)" ] || return 0
   [ "$(readlink "$last/target" 2>/dev/null)" != "$shared" ] || rm -f "$last/target"
-  for profile in dev release simulation; do
-    cargo clean --quiet --workspace --profile "$profile" 2>/dev/null || true
-  done
   pwd -P >"$shared/.checkout"
+}
+
+# Writes down for the next checkout what was built here.
+note_builds() {
+  [ "$(readlink target)" != "$cache/target" ] || scripts/shared_builds.py note
 }
 
 # How ours are compiled for lints and tests: clippy compiles them, so that one pass does both. Whoever builds with other

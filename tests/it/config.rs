@@ -1,13 +1,12 @@
 //! The configuration file of the repository, and the errors that a person sees.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::process::Command;
 
 use hearken::config::{self, Config};
 
 fn shipped() -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("config.toml")
+    hearken_test_support::repository().join("config.toml")
 }
 
 /// The shipped file with every key as if a person had removed its `#`. A comment has a space there.

@@ -2,7 +2,7 @@
 //! stub vendors. Cargo builds them with the tests. Not for `simulate` and `mcp_conformance`, which
 //! tests of their own use.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
@@ -24,10 +24,6 @@ mod replay_test;
 
 /// Longest wait for an example.
 const SOON: Duration = Duration::from_secs(20);
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
 
 /// The built example of this name, which lies beside the tests.
 fn built(name: &str) -> PathBuf {
@@ -79,7 +75,7 @@ async fn echoing(heard: &str) -> Vendors {
 
 #[test]
 fn each_example_says_how_it_is_run() {
-    for entry in std::fs::read_dir(root().join("examples")).unwrap() {
+    for entry in std::fs::read_dir(hearken_test_support::repository().join("examples")).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_stem().unwrap().to_str().unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
@@ -192,7 +188,7 @@ async fn a_test_case_in_python_replays() {
     let server = TestServer::start(&vendors, |_| {}).await;
     let mut python = Command::new("python3");
     python
-        .arg(root().join("examples/replay_test.py"))
+        .arg(hearken_test_support::repository().join("examples/replay_test.py"))
         .env("HEARKEN", env!("CARGO_BIN_EXE_hearken"))
         .env("HEARKEN_URL", server.device_url())
         .kill_on_drop(true);

@@ -44,7 +44,7 @@ async fn replay(file: &Path, url: &str, flags: &[&str]) -> ExitCode {
 }
 
 fn fixtures() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/audio");
+    let folder = hearken_test_support::repository().join("fixtures/audio");
     let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
     files.sort();
     files

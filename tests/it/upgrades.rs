@@ -31,7 +31,7 @@ async fn execute(folder: &Path, statements: &str) {
 
 /// Puts the store of 0.1.0 into a data folder.
 async fn of_0_1_0(folder: &Path) {
-    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/store/0.1.0.sqlite.sql");
+    let fixture = hearken_test_support::repository().join("fixtures/store/0.1.0.sqlite.sql");
     execute(folder, &std::fs::read_to_string(fixture).unwrap()).await;
 }
 

@@ -31,8 +31,16 @@ pub mod worlds;
 
 use std::fs::File;
 use std::net::TcpListener;
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::Duration;
+
+/// Returns the top folder of the checkout whose test this is: cargo begins a test in the folder of its package. When a test is
+/// compiled this is not known, for checkouts share what is built.
+pub fn repository() -> PathBuf {
+    let package = std::env::current_dir().unwrap();
+    package.ancestors().find(|folder| folder.join("Cargo.lock").exists()).unwrap().to_owned()
+}
 
 /// Longest wait for what is sure to come, on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(20);

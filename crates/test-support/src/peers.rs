@@ -1,6 +1,6 @@
 //! The programs of others that the tests talk to, and how they are started. Not for assertions.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -94,7 +94,7 @@ pub type Program = fn(&Peers, &[&str]) -> (String, Vec<String>);
 
 /// A script of `crates/test-support/peers` with these arguments; Python leaves nothing behind beside it.
 fn script(name: &str, arguments: &[&str]) -> Vec<String> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers").join(name);
+    let script = crate::repository().join("crates/test-support/peers").join(name);
     let mut all = vec!["-B".to_owned(), script.to_str().unwrap().to_owned()];
     all.extend(arguments.iter().map(|a| (*a).to_owned()));
     all

@@ -32,7 +32,7 @@ mod words;
 
 /// The folder of this wire's goldens.
 fn fixtures(wire: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/wire").join(wire)
+    Path::new("../fixtures/wire").join(wire)
 }
 
 fn blessing() -> bool {

@@ -88,7 +88,8 @@ pub fn target(name: &str) -> Result<fn(&[u8]), String> {
 /// Returns the folder with the inputs that are kept of every target.
 #[cfg(test)]
 fn kept() -> std::path::PathBuf {
-    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/fuzz")
+    // Cargo begins a test in the folder of its package.
+    std::path::PathBuf::from("../../fixtures/fuzz")
 }
 
 /// Plays the inputs that are kept of a target. The name of the one that fails is the last printed.

@@ -2,7 +2,6 @@
 //! sockets and the worst requests: see `strangers`.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use hearken::config::AuthRequired;
 use hearken::http::openapi;
@@ -78,7 +77,7 @@ async fn a_stranger_gets_what_the_threat_model_says() {
         answers.entry(answer).or_default().push(format!("{method} {path}"));
     }
     let table = table(&answers);
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(DOCUMENT);
+    let file = hearken_test_support::repository().join(DOCUMENT);
     let text = std::fs::read_to_string(file).unwrap();
     let section = text.split(HEADING).nth(1).unwrap_or_default();
     let section = section.split("\n## ").next().unwrap_or_default();

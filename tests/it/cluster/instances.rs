@@ -194,7 +194,7 @@ impl Instances {
 
 /// nginx with the configuration of `deploy/`, its addresses changed to these.
 fn nginx(port: u16, instances: &[u16], folder: &Path) -> Program {
-    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/nginx.conf");
+    let shipped = hearken_test_support::repository().join("deploy/nginx.conf");
     let mut config = std::fs::read_to_string(shipped).unwrap();
     let mut change = |from: &str, to: String| {
         assert!(config.contains(from), "deploy/nginx.conf: no `{from}`");

@@ -1,7 +1,6 @@
 //! The adapters of the gauntlet. Not for their faults.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use hearken::config::Config;
 use hearken_providers::LlmProvider;
@@ -111,8 +110,7 @@ fn every_adapter_runs_the_gauntlet() {
     for (folder, port) in
         [("asr", "impl Asr for "), ("llm", "impl Llm for "), ("tts", "impl Tts for ")]
     {
-        let folder =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/providers/src").join(folder);
+        let folder = hearken_test_support::repository().join("crates/providers/src").join(folder);
         for file in std::fs::read_dir(folder).unwrap() {
             // A folder has tests, and no adapter.
             let source = std::fs::read_to_string(file.unwrap().path()).unwrap_or_default();

@@ -270,7 +270,7 @@ fn stops(report: &Report) -> usize {
 impl Speaker {
     /// Somebody at this address who says what a recording has.
     pub(super) fn new(url: String, token: Option<String>) -> Self {
-        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/audio/en_go_forward.jsonl");
+        let file = hearken_test_support::repository().join("fixtures/audio/en_go_forward.jsonl");
         let recorded = Recording::parse(&std::fs::read_to_string(file).unwrap()).unwrap();
         let words = recorded.frames.into_iter().filter_map(|frame| match frame.content {
             Content::UpAudio(packet) => Some(packet),

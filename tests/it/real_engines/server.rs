@@ -232,7 +232,7 @@ pub(super) fn path_with(engines: &Path) -> OsString {
 }
 
 pub(super) fn recording(fixture: &str) -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = hearken_test_support::repository();
     root.join("fixtures/audio").join(format!("{fixture}.jsonl"))
 }
 

@@ -63,6 +63,7 @@ async fn a_person_is_called_by_name_from_another_sentence_until_they_are_deleted
         ("HEARKEN__TOOLS__BUILTIN__ENABLED", ""),
     ];
     let server = Server::start(&engines, &env).await;
+    server.logged("loaded the speaker embedder").await;
     let mut files = Vec::new();
     for fixture in ["en_go_forward", "en_go_forward_noisy"] {
         files.push(wav(folder.path(), fixture).await.to_string_lossy().into_owned());

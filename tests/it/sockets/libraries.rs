@@ -1,7 +1,6 @@
 //! Three client libraries that end WebSockets, alike: Python's `websockets`, Node's `ws`, Rust's
 //! tungstenite. Not for whom they talk to.
 
-use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -70,7 +69,7 @@ impl Library {
 
     /// Begins; returns once every connection saw what it waits for.
     pub(super) async fn run(self, plans: &[Plan]) -> Running {
-        let clients = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/sockets/clients");
+        let clients = hearken_test_support::repository().join("tests/it/sockets/clients");
         let written = serde_json::to_string(plans).unwrap();
         let mut command = match self {
             Self::Tungstenite => return Running::ours(plans).await,

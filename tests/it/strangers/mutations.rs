@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 /// Every message and packet in a folder of `fixtures/wire`.
 pub(super) fn goldens(folder: &str) -> Vec<Vec<u8>> {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fixtures/wire").join(folder);
+    let folder = hearken_test_support::repository().join("fixtures/wire").join(folder);
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|f| f.unwrap().path()).collect();
     files.sort();
     let read = |file: &PathBuf| {

@@ -54,9 +54,11 @@ async fn strangers(server: SocketAddr, first: usize, until: Instant, acts: &Atom
 
 /// Ordinary devices that talk from 2 s on until a little before the end.
 async fn devices(server: &ServerProcess, length: Duration) -> Output {
-    let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/audio/en_amiable.jsonl");
+    let recording = hearken_test_support::repository().join("fixtures/audio/en_amiable.jsonl");
     Command::new(dev_program())
-        .args(["load", recording, "--json", "--devices", DEVICES, "--ramp", "1"])
+        .arg("load")
+        .arg(recording)
+        .args(["--json", "--devices", DEVICES, "--ramp", "1"])
         .args(["--url", &format!("ws://{}/xiaozhi/v1/", server.address)])
         .args(["--pid", &server.pid().to_string()])
         .args(["--for", &length.as_secs().saturating_sub(8).to_string()])

@@ -2,7 +2,7 @@
 //! document's tables; those that the document prints, where it is at hand; and the flow of its
 //! client in C. Not for every row of the tables.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
@@ -46,7 +46,7 @@ async fn a_client_in_javascript_streams_and_cancels() {
 /// reason printed, where the document is not at hand.
 fn documented(heading: &str, language: &str, name: &str) -> Option<(tempfile::TempDir, PathBuf)> {
     let document =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/seeds/llm-gateway-websocket-api.md");
+        hearken_test_support::repository().join("../shared/seeds/llm-gateway-websocket-api.md");
     let Ok(text) = std::fs::read_to_string(&document) else {
         eprintln!("skipped: the gateway's document is not at {}", document.display());
         return None;

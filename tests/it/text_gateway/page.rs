@@ -9,7 +9,7 @@ use hearken_test_support::vendors::Behaviour;
 use super::script::{output_of, program, vendors};
 use crate::support::app::TestServer;
 
-const CHROMIUM: &str = "/usr/bin/chromium";
+const CHROMIUM: &str = "/usr/bin/chromium-headless-shell";
 const STEPS: usize = 10;
 
 #[tokio::test]
@@ -27,7 +27,7 @@ async fn a_person_tries_the_gateway_in_a_browser() {
         config.http.cors_origins = vec!["*".into()];
     })
     .await;
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("web/test_client.html");
+    let file = hearken_test_support::repository().join("web/test_client.html");
     let packages = peers.packages();
     let address = server.address.to_string();
     let arguments: [&dyn AsRef<std::ffi::OsStr>; 5] =

@@ -2,7 +2,7 @@
 //! assertions of what they find.
 
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ fn said(asked: &[u8]) -> String {
 
 /// A program of this folder.
 pub(super) fn program(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/text_gateway/clients").join(name)
+    hearken_test_support::repository().join("tests/it/text_gateway/clients").join(name)
 }
 
 /// What a program prints; panics with everything that it said where it fails.

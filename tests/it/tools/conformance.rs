@@ -1,7 +1,5 @@
 //! The official conformance suite of MCP, run against our host by `scripts/conformance`.
 
-use std::path::Path;
-
 use hearken_test_support::peers::Peers;
 use tokio::process::Command;
 
@@ -40,7 +38,7 @@ async fn our_host_passes_the_official_suite_for_both_eras() {
     let tests = std::env::current_exe().unwrap();
     let client = tests.parent().unwrap().parent().unwrap().join("examples/mcp_conformance");
     assert!(client.exists(), "no client: run `cargo build --example mcp_conformance`");
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/conformance");
+    let script = hearken_test_support::repository().join("scripts/conformance");
     let output = Command::new(script).arg(client).output().await.unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));

@@ -44,15 +44,15 @@ pub(super) async fn execute(place: &Place, statements: &str) {
 
 /// Puts the store of 0.1.0 there.
 pub(super) async fn load(place: &Place) {
-    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let file = format!("fixtures/store/0.1.0.{}.sql", kind(&place.url));
-    let statements = std::fs::read_to_string(repository.join(file)).unwrap();
+    let statements =
+        std::fs::read_to_string(hearken_test_support::repository().join(file)).unwrap();
     execute(place, &statements).await;
 }
 
 /// Runs the migrations up to this one, each by itself, as the versions between would have.
 pub(super) async fn migrate_to(place: &Place, version: i64) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations").join(kind(&place.url));
+    let folder = Path::new("migrations").join(kind(&place.url));
     let mut steps = Migrator::new(folder).await.unwrap();
     steps.set_locking(false);
     let pool = connect(place).await;

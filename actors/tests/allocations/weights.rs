@@ -77,8 +77,6 @@ const MOST_COMPILING: u64 = 4 << 20;
 const MOST_COMPILED: u64 = 4 << 20;
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1_000))]
-
     #[test]
     fn a_value_takes_at_most_what_it_weighs(value in value()) {
         let text = value.to_string();

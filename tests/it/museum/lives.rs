@@ -28,8 +28,8 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::json;
 use tokio::sync::watch;
 
-/// How many sequences are played.
-const SEQUENCES: u32 = 2_000;
+/// Sequences for each case of an ordinary property: 512 by default, 2,048 in `scripts/long tests`.
+const SEQUENCES_PER_CASE: u32 = 2;
 /// Sessions that may be at once.
 const MOST: u64 = 3;
 /// A session lasts so long, in seconds, unless a sequence changes it.
@@ -368,7 +368,8 @@ fn sessions_keep_their_promises_whatever_happens() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     // The store ends within it.
     let _within = runtime.enter();
-    let config = Config { cases: SEQUENCES, failure_persistence: None, ..Config::default() };
+    let mut config = Config { failure_persistence: None, ..Config::default() };
+    config.cases *= SEQUENCES_PER_CASE;
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let played = Cell::new(0);
     let store = Arc::new(SqlStore::at("sqlite::memory:").unwrap());

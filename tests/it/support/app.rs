@@ -84,6 +84,8 @@ impl Vendors {
         config.auth.required = AuthRequired::Never;
         // They ask the world.
         config.tools.builtin.enabled.clear();
+        // A turn ends by silence, whatever models this machine has.
+        config.turn_detection.model.clear();
         // Nor does a slow machine bridge its waits: what is said is to be the same everywhere.
         config.tools.filler_after = Duration::from_secs(60);
         config.hearing.silence = Duration::from_millis(400);

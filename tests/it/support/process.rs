@@ -50,6 +50,8 @@ fn spawn(folder: &Path, environment: &[(String, String)], memory_kib: Option<u64
         .env("HEARKEN__LOG__FORMAT", "json")
         // They ask the world.
         .env("HEARKEN__TOOLS__BUILTIN__ENABLED", "")
+        // A turn ends by silence, whatever models this machine has.
+        .env("HEARKEN__TURN_DETECTION__MODEL", "")
         // Nor does a slow machine bridge its waits: what is said is to be the same everywhere.
         .env("HEARKEN__TOOLS__FILLER_AFTER_MS", "60000")
         .envs(environment.iter().map(|(name, value)| (name, value)))

@@ -12,11 +12,15 @@ use hearken_store::SqlStore;
 use hearken_test_support::chat_rows::{session, turn};
 use hearken_test_support::places::{Place, on};
 use hearken_test_support::variable;
+use proptest::test_runner::Config as ProptestConfig;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 
-/// Times that it is killed.
-const TIMES: u32 = 200;
+/// Times that it is killed, by the number of cases of an ordinary property: 64 by default, 256 in `scripts/long tests`.
+fn times() -> u32 {
+    ProptestConfig::default().cases / 4
+}
+
 /// Where the process that is killed keeps its turns.
 pub(super) const STORE: &str = "HEARKEN_TEST_KILLED";
 /// The session that it talks in.
@@ -108,7 +112,8 @@ async fn loses_nothing(url: String) {
     store.close().await;
     let mut last = 0;
     let mut more_than_told = 0;
-    for time in 0..TIMES {
+    let times = times();
+    for time in 0..times {
         let more = Duration::from_micros(u64::from(time) * 7_919 % 2_500);
         let told = run(&url, 1 + time % 3, more).await;
         let store = SqlStore::at(&url).unwrap();
@@ -120,7 +125,7 @@ async fn loses_nothing(url: String) {
         last = now;
     }
     eprintln!(
-        "killed {TIMES} times, {last} messages kept, {more_than_told} turns were kept but not told yet"
+        "killed {times} times, {last} messages kept, {more_than_told} turns were kept but not told yet"
     );
 }
 

@@ -236,7 +236,9 @@ fn part(seed: u64) {
 fn part_over_http(seed: u64) {
     let runtime = runtime();
     let http = runtime.block_on(Http::start());
-    let http = against(&runtime, http, HTTP_SEQUENCES / HTTP_PARTS, seed);
+    // A third of them, but in `scripts/long tests`, which asks for more cases.
+    let most = ProptestConfig::default().cases / 8;
+    let http = against(&runtime, http, most.min(HTTP_SEQUENCES / HTTP_PARTS), seed);
     runtime.block_on(http.stop());
 }
 

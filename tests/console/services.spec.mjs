@@ -69,14 +69,16 @@ test('the microphone is recorded, until it is stopped or for five seconds, and i
   await one.getByRole('button', { name: 'Record and test' }).click();
   await expect(one.getByText('Speak now, at most 5 s.')).toBeVisible();
   await expect(one.getByText('4 s are left')).toBeVisible();
-  await accessible(page);
   await one.getByRole('button', { name: 'Stop and test' }).click();
   await expect(heard(page)).toHaveText(/\S/, { timeout: 20_000 });
   await expect(one.getByRole('row').nth(1)).toContainText('microphone');
   await expect(one.getByRole('button', { name: 'Play the recording' })).toBeVisible();
   await one.getByRole('button', { name: 'Record and test' }).click();
+  await expect(one.getByText('Speak now, at most 5 s.')).toBeVisible();
+  // As long as this takes on a busy machine, this recording ends by itself.
+  await accessible(page);
   await expect(one.getByRole('row')).toHaveCount(3, { timeout: 30_000 });
-  expect(lengths[0]).toBeLessThan(4);
+  expect(lengths[0]).toBeLessThan(5);
   expect(lengths[1]).toBe(5);
   expect(loudest).toBeGreaterThan(600);
   await accessible(page);

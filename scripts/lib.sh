@@ -90,6 +90,10 @@ note_builds() {
 lint_while_building() {
   # Some crates read files where they were built: that is the folder itself, not a link of one checkout to it.
   [ ! -L target ] || export CARGO_TARGET_DIR="$(readlink -f target)"
+  # So does clippy its settings, and what it has read is gone with a checkout: it reads a copy, which changes with them.
+  export CLIPPY_CONF_DIR="${CARGO_TARGET_DIR:-$PWD/target}/clippy"
+  mkdir -p "$CLIPPY_CONF_DIR"
+  cmp --quiet .clippy.toml "$CLIPPY_CONF_DIR/.clippy.toml" || cp .clippy.toml "$CLIPPY_CONF_DIR/.clippy.toml"
   export RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS="-Dwarnings__CLIPPY_HACKERY__"
 }
 

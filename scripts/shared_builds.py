@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Lets a checkout go on with what another one, or an earlier one at the same place, has built.
 
-  scripts/shared_builds.py adopt    before a build: gives files the times that the same contents had when they were built
-  scripts/shared_builds.py note     after it: writes down contents and times
+  scripts/shared_builds.py adopt LAST   before a build, after one in the checkout LAST: gives files the times that the same
+                                        contents had when they were built
+  scripts/shared_builds.py note         after it: writes down contents and times
 
 Cargo takes a file for unchanged if it is not newer than what was built of it, and a new checkout has new files only. So a
 file whose contents were built gets its time of then; any other file that has none newer gets the present time. Folder of
@@ -53,13 +54,13 @@ def built_files(last):
 
 
 def adopt(last):
-    built = built_files(last)
-    if built is None:
+    built, files = built_files(last), files_of(".")
+    if built is None or files is None:
         return last == os.getcwd()
     now = time.time_ns()
     newest = max((time_ns for _, time_ns in built.values()), default=0)
     newest = max(newest, last_build_ns())
-    for name, (content, time_ns) in (files_of(".") or {}).items():
+    for name, (content, time_ns) in files.items():
         if built.get(name, [None])[0] == content:
             wanted = built[name][1]
         else:

@@ -216,7 +216,7 @@ fn a_hello_in_between_changes_the_shape_and_the_session() {
         r#"{"type":"hello","transport":"websocket","session_id":"t",
             "audio_params":{"sample_rate":16000,"frame_duration":120}}"#,
     );
-    assert_eq!(bench.device.state(), DeviceState::Speaking, "nothing begins anew");
+    assert_eq!(bench.device.state(), DeviceState::Speaking, "nothing begins again");
     bench.at(40, Event::Binary(two_of_60_ms));
     assert_eq!(bench.played_at(), [40]);
     bench.at(50, Event::Button);

@@ -90,11 +90,14 @@ note_builds() {
 lint_while_building() {
   # Some crates read files where they were built: that is the folder itself, not a link of one checkout to it.
   [ ! -L target ] || export CARGO_TARGET_DIR="$(readlink -f target)"
-  # So does clippy its settings, and what it has read is gone with a checkout: it reads a copy, which changes with them.
+  # So does clippy its settings, and cargo its compiler, which are gone with a checkout: they read copies, which change with them.
   export CLIPPY_CONF_DIR="${CARGO_TARGET_DIR:-$PWD/target}/clippy"
   mkdir -p "$CLIPPY_CONF_DIR"
-  cmp --quiet .clippy.toml "$CLIPPY_CONF_DIR/.clippy.toml" || cp .clippy.toml "$CLIPPY_CONF_DIR/.clippy.toml"
-  export RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS="-Dwarnings__CLIPPY_HACKERY__"
+  local file
+  for file in .clippy.toml scripts/clippy; do
+    cmp --quiet "$file" "$CLIPPY_CONF_DIR/${file##*/}" || cp "$file" "$CLIPPY_CONF_DIR/"
+  done
+  export RUSTC_WORKSPACE_WRAPPER="$CLIPPY_CONF_DIR/clippy" CLIPPY_ARGS="-Dwarnings__CLIPPY_HACKERY__"
 }
 
 # What the gate builds and tests: all crates but the laboratory, whose programs measure. scripts/long builds that.

@@ -317,6 +317,26 @@ fn modules_of_tests_are_called_tests() {
 }
 
 #[test]
+fn crates_are_made_of_their_own_files() {
+    // Cargo keeps any other file by the place of the checkout, and builds the crate again in each new one.
+    let mut faults = Vec::new();
+    for (path, text) in files(&["rs"]) {
+        let folder = path.parent().unwrap();
+        let package = path.ancestors().find(|above| root().join(above).join("Cargo.toml").exists());
+        let package = root().join(package.unwrap()).canonicalize().unwrap();
+        for part in text.split("include_").skip(1) {
+            let named = part.strip_prefix("str!(\"").or_else(|| part.strip_prefix("bytes!(\""));
+            let Some((named, _)) = named.and_then(|named| named.split_once('"')) else { continue };
+            let file = root().join(folder).join(named).canonicalize();
+            if file.is_ok_and(|file| !file.starts_with(&package)) {
+                faults.push(format!("{}: `{named}` is no file of this crate", path.display()));
+            }
+        }
+    }
+    complain(faults);
+}
+
+#[test]
 fn nothing_is_left_over_and_nothing_names_a_machine() {
     // Put together here, so that this file does not find itself.
     let banned: Vec<String> = [

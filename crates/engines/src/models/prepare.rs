@@ -21,11 +21,11 @@ const READY: &str = ".ready";
 /// Returns the text of a prepare program by its file name.
 pub(super) fn program(name: &str) -> Option<&'static str> {
     match name {
-        "cam_plus_plus.py" => Some(include_str!("../../../../scripts/models/cam_plus_plus.py")),
-        "kokoro.py" => Some(include_str!("../../../../scripts/models/kokoro.py")),
-        "piper.py" => Some(include_str!("../../../../scripts/models/piper.py")),
-        "smart_turn.py" => Some(include_str!("../../../../scripts/models/smart_turn.py")),
-        "whisper.py" => Some(include_str!("../../../../scripts/models/whisper.py")),
+        "cam_plus_plus.py" => Some(include_str!("cam_plus_plus.py")),
+        "kokoro.py" => Some(include_str!("kokoro.py")),
+        "piper.py" => Some(include_str!("piper.py")),
+        "smart_turn.py" => Some(include_str!("smart_turn.py")),
+        "whisper.py" => Some(include_str!("whisper.py")),
         _ => None,
     }
 }

@@ -9,8 +9,10 @@ pub(crate) mod soak;
 mod stranger;
 
 use std::any::Any;
+use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -60,7 +62,7 @@ struct Cost {
     kept_kib: u64,
     /// Growth of the data folder and the log, KiB.
     disk_kib: u64,
-    /// Longest time to an answer of `/healthz`.
+    /// Longest time to an answer of `/healthz`, without waits for a core.
     stall: Duration,
 }
 
@@ -79,8 +81,9 @@ const MOST_KEPT_KIB: u64 = 20 << 10;
 const MOST_DISK_KIB: u64 = 48 << 10;
 /// Longest wait for memory to be given back.
 const SETTLED_WITHIN: Duration = Duration::from_secs(30);
-/// Longest wait for `/healthz`, with everything on two cores that others use, too.
-const LONGEST_STALL: Duration = Duration::from_millis(500);
+/// Longest wait for `/healthz`, of the optimised program and of the one of this build, which takes twenty times as long.
+const LONGEST_STALL: Duration = Duration::from_millis(200);
+const LONGEST_STALL_UNOPTIMISED: Duration = Duration::from_secs(2);
 
 /// Schemas that are expensive to compile or to check.
 fn worst_schemas() -> Vec<Value> {
@@ -114,20 +117,59 @@ fn worst_schemas() -> Vec<Value> {
     ]
 }
 
-/// Measures the longest time to an answer of `/healthz`, from a thread of its own.
+/// How long each thread of a process, and the calling one, had work and waited for a core until now. Nothing where the kernel does
+/// not count it.
+struct WaitsForCores {
+    threads: HashMap<PathBuf, Duration>,
+    own: Duration,
+}
+
+impl WaitsForCores {
+    /// Second figure of schedstat (proc(5)): nanoseconds in a run queue.
+    fn read(file: &Path) -> Duration {
+        let told = std::fs::read_to_string(file).unwrap_or_default();
+        let ns = told.split_whitespace().nth(1).and_then(|ns| ns.parse().ok());
+        Duration::from_nanos(ns.unwrap_or_default())
+    }
+
+    fn of(pid: u32) -> Self {
+        let folders =
+            std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        let threads = folders.map(|folder| folder.path().join("schedstat"));
+        Self {
+            threads: threads.map(|file| (file.clone(), Self::read(&file))).collect(),
+            own: Self::read(Path::new("/proc/thread-self/schedstat")),
+        }
+    }
+
+    /// The longest that one of the threads has waited since then, and the calling one.
+    fn since(&self, before: &Self) -> Duration {
+        let waited = self.threads.iter().map(|(file, wait)| {
+            wait.saturating_sub(before.threads.get(file).copied().unwrap_or_default())
+        });
+        waited.max().unwrap_or_default() + self.own.saturating_sub(before.own)
+    }
+}
+
+/// Measures the longest time to an answer of `/healthz`, from a thread of its own. Waits for a core are the machine's, not the
+/// server's: on a busy one they may take longer than all the rest.
 struct HealthProbe {
     stop: Arc<AtomicBool>,
     thread: std::thread::JoinHandle<Duration>,
 }
 
 impl HealthProbe {
-    fn start(server: SocketAddr) -> Self {
+    fn start(server: &ServerProcess) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopping = Arc::clone(&stop);
+        let address = server.address;
+        let pid = server.pid();
         let thread = std::thread::spawn(move || {
             let mut longest = Duration::ZERO;
             while !stopping.load(Ordering::Relaxed) {
-                longest = longest.max(answered(server));
+                let before = WaitsForCores::of(pid);
+                let took = answered(address);
+                longest = longest.max(took.saturating_sub(WaitsForCores::of(pid).since(&before)));
                 std::thread::park_timeout(Duration::from_millis(5));
             }
             longest
@@ -206,7 +248,7 @@ async fn measured(server: &ServerProcess, one: Attack, length: Duration) -> Cost
     let before = server.resident_kib();
     let disk = server.disk_kib();
     server.forget_peak();
-    let probe = HealthProbe::start(server.address);
+    let probe = HealthProbe::start(server);
     let acts = attack(server.address, one, length).await;
     let stall = probe.end();
     let peak_kib = server.peak_kib().saturating_sub(before);
@@ -236,6 +278,10 @@ async fn what_the_worst_input_of_each_route_costs_has_a_bound() {
     for _ in 0..3 {
         ordinary_turn(server.address).await;
     }
+    let longest_stall = match variable("HEARKEN_PROGRAM") {
+        Some(_) => LONGEST_STALL,
+        None => LONGEST_STALL_UNOPTIMISED,
+    };
     let mut failed = Vec::new();
     for one in over_http::ATTACKS.iter().chain(over_sockets::ATTACKS) {
         let cost = measured(&server, *one, Duration::from_millis(length)).await;
@@ -253,7 +299,7 @@ async fn what_the_worst_input_of_each_route_costs_has_a_bound() {
         let bounded = cost.peak_kib <= MOST_PEAK_KIB
             && cost.kept_kib <= MOST_KEPT_KIB
             && cost.disk_kib <= MOST_DISK_KIB
-            && cost.stall <= LONGEST_STALL;
+            && cost.stall <= longest_stall;
         if !bounded || cost.acts == 0 {
             failed.push(row);
         }

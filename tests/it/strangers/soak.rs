@@ -73,7 +73,7 @@ pub(crate) async fn watched(server: &ServerProcess, length: Duration) -> [Part; 
     let mut parts = [Part { least_kib: u64::MAX, ..Part::default() }; 5];
     for part in &mut parts {
         let until = tokio::time::Instant::now() + length / 5;
-        let probe = HealthProbe::start(server.address);
+        let probe = HealthProbe::start(server);
         while tokio::time::Instant::now() < until {
             let kib = server.resident_kib();
             part.least_kib = part.least_kib.min(kib);

@@ -120,6 +120,8 @@ async fn ten_people_at_once_each_get_their_own_answer() {
 async fn an_engine_that_is_killed_costs_one_turn() {
     let Some(engines) = engines() else { return };
     let server = Server::start(&engines, &[]).await;
+    // The apology is to be heard while nobody can speak.
+    server.logged("synthesised the fixed phrases").await;
     for (engine, moment) in [("speech", "speech has started"), ("llm", "sent the transcript")] {
         let turn = server.replay("zh_what_is_this", &[]);
         let kill = async {

@@ -73,7 +73,10 @@ impl Server {
             // The model's answers are then the same in every run.
             .env("HEARKEN__LLM__TEMPERATURE", "0")
             .env("HEARKEN__LOG__FORMAT", "json")
-            .env("HEARKEN__LOG__LEVEL", "info,hearken_actors=debug,hearken_dialogue=debug,hearken::app=debug")
+            .env(
+                "HEARKEN__LOG__LEVEL",
+                "info,hearken_actors=debug,hearken_dialogue=debug,hearken::app=debug",
+            )
             .envs(env.iter().copied())
             .stderr(std::fs::File::create(&log).unwrap())
             .stdout(Stdio::null())

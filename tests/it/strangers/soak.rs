@@ -24,9 +24,6 @@ pub(crate) const MOST_GROWTH_KIB: u64 = 48 << 10;
 /// Most memory kept after a long run, in KiB: sessions of text clients stay in memory, of which the
 /// limit is 64 MiB.
 const MOST_KEPT_AFTER_ALL_KIB: u64 = 96 << 10;
-/// Longest time to an answer of `/healthz` in a long run, which is one of the optimised program.
-const LONGEST_STALL: Duration = Duration::from_millis(100);
-
 /// What is seen of the server in each of five parts of the run.
 #[derive(Default, Clone, Copy)]
 pub(crate) struct Part {

@@ -1,5 +1,5 @@
 //! Base code of every crate: secrets and their redaction, settings' times, values that change while they are used, tasks and
-//! slots that end with their owner, dates, log lines that do not repeat, languages of texts, private files, thread priority,
+//! slots that end with their owner, dates, log lines that do not repeat, languages of texts, the words of transcripts, private files, thread priority,
 //! the environment of child processes, the signals that end a process. Knows no service, no protocol and no HTTP.
 
 pub mod child_env;
@@ -19,6 +19,7 @@ pub mod redaction;
 pub mod reloadable;
 mod secret;
 pub mod slots;
+pub mod spoken_words;
 pub mod stop_signal;
 pub mod tasks;
 #[cfg(feature = "testkit")]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, StreamExt, try_unfold};
 use hearken_ports::{Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind, ServiceState};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::circuit_breaker::CircuitBreaker;
 use super::retry::GRACE;
@@ -138,14 +138,15 @@ impl Llm for DeadlineLlm {
     fn reply(&self, prompt: Prompt) -> Reply {
         let inner = self.inner.reply(prompt);
         let total = self.total.saturating_add(GRACE);
-        let begun = (inner, None);
-        try_unfold(begun, move |(mut inner, by): (Reply, Option<Instant>)| async move {
-            let by = by.unwrap_or_else(|| Instant::now() + total);
-            let Ok(delta) = timeout_at(by, inner.next()).await else {
+        // Only waits for the model count: an answer is read as it is spoken.
+        try_unfold((inner, total), |(mut inner, left): (Reply, Duration)| async move {
+            let since = Instant::now();
+            let Ok(delta) = timeout(left, inner.next()).await else {
                 let why = "the answer did not end within its time";
                 return Err(ProviderError::because("llm", ProviderErrorKind::Timeout, why));
             };
-            Ok(delta.transpose()?.map(|delta| (delta, (inner, Some(by)))))
+            let left = left.saturating_sub(since.elapsed());
+            Ok(delta.transpose()?.map(|delta| (delta, (inner, left))))
         })
         .boxed()
     }
@@ -354,6 +355,17 @@ mod tests {
         let error = told.last().unwrap().as_ref().unwrap_err();
         assert_eq!((told.len(), error.kind), (6, ProviderErrorKind::Timeout));
         assert_eq!(start.elapsed(), total + GRACE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_time_in_which_an_answer_is_spoken_is_not_the_models() {
+        let total = Duration::from_secs(5);
+        let talking = DeadlineLlm { inner: Arc::new(Talking), total };
+        let mut told = talking.reply(Prompt::default());
+        for _ in 0..5 {
+            told.next().await.unwrap().unwrap();
+            tokio::time::sleep(Duration::from_secs(60)).await;
+        }
     }
 
     #[tokio::test(start_paused = true)]

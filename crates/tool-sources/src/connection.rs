@@ -114,9 +114,6 @@ impl Connection {
     pub(super) async fn tools(&self, page_within: Duration) -> Result<Arc<[Tool]>, String> {
         let peer = self.service.peer();
         let offered = peer.peer_info().is_none_or(|info| info.capabilities.tools.is_some());
-        if !offered {
-            return Ok(Arc::default());
-        }
         let pages = every_page(|cursor| async move {
             let params = PaginatedRequestParams::default().with_cursor(cursor);
             let page = tokio::time::timeout(page_within, peer.list_tools(Some(params))).await;
@@ -126,7 +123,11 @@ impl Connection {
             let page = page.map_err(|error| mapping::error(&error, "tools/list").to_string())?;
             Ok::<_, String>(Page { tools: page.tools, next: page.next_cursor })
         });
-        let tools = pages.await?;
+        // Some servers have tools and do not say so at first.
+        let tools = match pages.await {
+            Err(_) if !offered => return Ok(Arc::default()),
+            tools => tools?,
+        };
         let source = self.server_name().unwrap_or_default();
         Ok(within_limits(&source, tools.iter().map(from_mcp)).into())
     }

@@ -21,11 +21,12 @@ use tokio_util::sync::CancellationToken;
 use super::connected_source::{ConnectedSource, SourceKind};
 use super::connection::{Connection, ProtocolEra};
 use super::elicitation::ElicitationPolicy;
+use super::jsonrpc_repair::Repair;
 use super::link::Link;
 use super::pins::Pins;
+use super::refresh_loop;
 use super::remote_instance::RemoteInstanceSource;
 use super::signed_tokens::ToolClientToken;
-use super::{jsonrpc_repair, refresh_loop};
 
 /// Maximum number of tool clients of one agent.
 const MAX_PER_AGENT: usize = 32;
@@ -284,7 +285,12 @@ impl AdmittedClient {
         incoming: mpsc::Receiver<HeldText>,
         outgoing: mpsc::Sender<String>,
     ) -> String {
-        let transport = Frames { incoming, outgoing: Some(outgoing), read: Vec::new() };
+        let transport = Frames {
+            incoming,
+            outgoing: Some(outgoing),
+            read: Vec::new(),
+            repair: Repair::default(),
+        };
         let opening = Connection::open(transport, ProtocolEra::Oldest, ElicitationPolicy::Declined);
         let opened = timeout(HANDSHAKE_WITHIN, opening).await;
         let connection = match opened {
@@ -337,6 +343,7 @@ struct Frames {
     outgoing: Option<mpsc::Sender<String>>,
     /// Messages of a batch, the last first.
     read: Vec<RxJsonRpcMessage<RoleClient>>,
+    repair: Repair,
 }
 
 /// Error: a frame could not be sent.
@@ -356,6 +363,7 @@ impl Transport<RoleClient> for Frames {
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), FrameError>> + Send + 'static {
         let outgoing = self.outgoing.clone();
+        self.repair.note(&item);
         async move {
             let text = serde_json::to_string(&item)?;
             let outgoing = outgoing.ok_or(FrameError::Gone)?;
@@ -369,7 +377,7 @@ impl Transport<RoleClient> for Frames {
                 return Some(message);
             }
             let text = self.incoming.recv().await?;
-            self.read = jsonrpc_repair::read(&text);
+            self.read = self.repair.read(&text);
             self.read.reverse();
         }
     }

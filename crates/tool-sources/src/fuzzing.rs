@@ -5,7 +5,7 @@ use hearken_dialogue::tools::definition::from_mcp;
 use rmcp::model::{CallToolResult, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
 use serde_json::Value;
 
-use crate::jsonrpc_repair;
+use crate::jsonrpc_repair::{MAX_BATCH, Repair};
 use crate::mapping::{self, is_bounded};
 
 pub use crate::litemcp::fuzzing::{litemcp_answers, litemcp_stdio, litemcp_tools};
@@ -18,8 +18,8 @@ pub use crate::litemcp::fuzzing::{litemcp_answers, litemcp_stdio, litemcp_tools}
 pub fn tool_frames(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     for frame in text.lines() {
-        let read = jsonrpc_repair::read(frame);
-        assert!(read.len() <= jsonrpc_repair::MAX_BATCH);
+        let read = Repair::default().read(frame);
+        assert!(read.len() <= MAX_BATCH);
         let Ok(value) = serde_json::from_str::<Value>(frame) else { continue };
         let Some(id) = answered(&value) else { continue };
         let [message] = &read[..] else { panic!("{} messages for one answer", read.len()) };

@@ -18,6 +18,7 @@ mod elicitation;
 mod endpoint;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
+mod http_client;
 mod jsonrpc_repair;
 mod link;
 mod listing;
@@ -33,6 +34,7 @@ mod settings;
 mod signed_tokens;
 mod source_overrides;
 mod stdio_process;
+mod stdio_transport;
 
 use std::collections::HashMap;
 use std::sync::Arc;

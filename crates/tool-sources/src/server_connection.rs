@@ -6,16 +6,17 @@ use std::time::Duration;
 
 use reqwest::redirect;
 use rmcp::transport::StreamableHttpClientTransport;
-use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::connected_source::{ConnectedSource, SourceKind};
 use super::connection::{Connection, NotOpened, ProtocolEra};
+use super::http_client::RepairingClient;
 use super::link::Link;
 use super::settings::{Server, ServerTransport, ToolProtocol};
 use super::stdio_process::ToolChild;
+use super::stdio_transport::StdioTransport;
 use super::{litemcp, refresh_loop};
 
 /// First wait before another attempt to connect; doubles while attempts fail. A call that needs the
@@ -30,6 +31,9 @@ const MAX_REDIRECTS: usize = 3;
 /// Longest message that a server may send, in bytes.
 const MAX_MESSAGE_BYTES: usize = 16 << 20;
 
+/// Reason why a server of the transport of 2024-11-05 is not connected to.
+const OLD_SSE: &str = "it only speaks the old transport (HTTP with SSE, of 2024), which is not supported: update it, or put a \
+                       bridge such as mcp-proxy before it";
 /// Reason of the end of a connection that was closed by this server.
 const ENDED: &str = "it is no longer connected to";
 
@@ -146,12 +150,37 @@ async fn over_http(
     };
     let mut opened = http_opened(server, client.clone(), ProtocolEra::Auto, token).await;
     if opened.as_ref().is_err_and(|failed| failed.misunderstood) {
-        opened = http_opened(server, client, ProtocolEra::Handshake, token).await;
+        opened = http_opened(server, client.clone(), ProtocolEra::Handshake, token).await;
+    }
+    if let Err(failed) = &mut opened
+        && within(server, token, async { Ok::<_, String>(is_old_sse(&client, server).await) })
+            .await
+            .unwrap_or(false)
+    {
+        failed.reason = OLD_SSE.into();
     }
     match opened {
         Ok(connection) => (serve(&server.name, source, Link::Mcp(connection), token).await, true),
         Err(failed) => (failed.reason, false),
     }
+}
+
+/// Reports whether this is the address of a server of the transport of 2024-11-05, which begins with a stream that names another
+/// address.
+async fn is_old_sse(client: &reqwest::Client, server: &Server) -> bool {
+    let ServerTransport::Http { url, headers, bearer } = &server.transport else { return false };
+    let mut request = client.get(url.clone()).header(reqwest::header::ACCEPT, "text/event-stream");
+    for (name, value) in headers {
+        request = request.header(name, value);
+    }
+    if let Some(bearer) = bearer {
+        request = request.bearer_auth(bearer.expose());
+    }
+    let Ok(mut response) = request.send().await else { return false };
+    let first = response.chunk().await.ok().flatten().unwrap_or_default();
+    String::from_utf8_lossy(&first)
+        .lines()
+        .any(|line| line.trim_start().starts_with("event: endpoint") || line == "event:endpoint")
 }
 
 /// Opens a connection over HTTP with this handshake.
@@ -170,7 +199,7 @@ async fn http_opened(
     if let Some(bearer) = bearer {
         config = config.auth_header(bearer.expose());
     }
-    let transport = StreamableHttpClientTransport::with_client(client, config);
+    let transport = StreamableHttpClientTransport::with_client(RepairingClient(client), config);
     within(server, token, Connection::open(transport, era, server.elicitation)).await
 }
 
@@ -192,8 +221,7 @@ async fn as_child(
         Ok(spawned) => spawned,
         Err(error) => return (format!("cannot start `{command}`: {error}"), false),
     };
-    let transport =
-        AsyncRwTransport::new_client(stdout, stdin).with_max_line_length(MAX_MESSAGE_BYTES);
+    let transport = StdioTransport::new(stdout, stdin, MAX_MESSAGE_BYTES);
     let opening = Connection::open(transport, era, server.elicitation);
     let ended = match within(server, token, opening).await {
         Ok(connection) => (serve(&server.name, source, Link::Mcp(connection), token).await, true),

@@ -3,10 +3,13 @@
 //! - One connection per utterance: the runtime stores the state of one utterance per connection.
 //! - In this protocol `hotwords` and `timestamp` are JSON inside strings; neither is needed here.
 //! - The runtime may send no answer at all to noise: that ends as a timeout.
-//! - `is_final` means different things in its C++ and Python servers. In `offline` mode the first
-//!   offline result is the transcript. In `2pass` mode the end is `is_final`, or a result after the
-//!   end of the audio with no further message for 800 ms. Before that it sends the words of each
-//!   chunk as it hears them (`2pass-online`), which a segment then replaces: partial transcripts.
+//! - `is_final` means different things in its C++ and Python servers: there it marks the last result, here one that was
+//!   sent while the person spoke. The end is a result with `is_final` after the end of the audio, or any result there with
+//!   no further one for a while; the Python server cuts the audio at pauses, and sends a result for each piece.
+//! - A server may send the last words before it is told the end, and nothing after it.
+//! - In `2pass` mode it sends the words of each chunk as it hears them (`2pass-online`), which a segment then replaces:
+//!   partial transcripts.
+//! - Fields are missing, null or of another type in servers that only resemble it.
 
 use std::time::Duration;
 
@@ -15,7 +18,7 @@ use futures_util::future::{BoxFuture, FutureExt as _, TryFutureExt as _};
 use hearken_audio::pcm;
 use hearken_ports::{Asr, AsrStream, ProviderError, ProviderErrorKind, Transcript, UtteranceSpec};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::Message;
 
@@ -31,6 +34,10 @@ const MAX_SEGMENTS_BYTES: usize = 16 << 10;
 
 /// Time without a message after which a `2pass` result counts as the last one.
 const SETTLE: Duration = Duration::from_millis(800);
+/// The same for an `offline` result, behind which there seldom is another one.
+const SETTLE_OFFLINE: Duration = Duration::from_millis(300);
+/// Time without a message after the end of the audio, after which what was heard before it is all.
+const SETTLE_EARLY: Duration = Duration::from_secs(2);
 
 /// Speech recogniser with FunASR's protocol.
 #[derive(Debug)]
@@ -106,10 +113,26 @@ pub(super) struct Segments {
 #[derive(Deserialize)]
 struct FunAsrMessage {
     #[serde(default)]
-    mode: String,
-    text: String,
+    mode: Value,
     #[serde(default)]
-    is_final: bool,
+    text: Value,
+    #[serde(default)]
+    is_final: Value,
+}
+
+impl FunAsrMessage {
+    fn mode(&self) -> &str {
+        self.mode.as_str().unwrap_or_default()
+    }
+
+    fn is_final(&self) -> bool {
+        match &self.is_final {
+            Value::Bool(flag) => *flag,
+            Value::String(text) => text.eq_ignore_ascii_case("true"),
+            Value::Number(number) => number.as_f64().is_some_and(|number| number != 0.0),
+            _ => false,
+        }
+    }
 }
 
 /// Kind of a recognition result.
@@ -136,7 +159,14 @@ impl AsrStream for Utterance {
     async fn finish(mut self: Box<Self>) -> Result<Transcript, ProviderError> {
         self.send(Message::text(json!({ "is_speaking": false }).to_string())).await?;
         let deadline = Instant::now() + self.result_timeout;
+        let settle = match self.heard.mode {
+            FunAsrMode::Offline => SETTLE_OFFLINE,
+            FunAsrMode::TwoPass => SETTLE,
+        };
         let mut until = deadline;
+        if !self.heard.segments.is_empty() {
+            until = deadline.min(Instant::now() + SETTLE_EARLY);
+        }
         loop {
             let missing = "no result within its deadline";
             let incoming = self.endpoint.receive(&mut self.socket, until, missing).await;
@@ -146,7 +176,7 @@ impl AsrStream for Utterance {
                 Err(e) => return Err(e),
                 Ok(incoming) => match self.take(incoming)? {
                     ResultKind::Nothing => {}
-                    ResultKind::Segment => until = deadline.min(Instant::now() + SETTLE),
+                    ResultKind::Segment => until = deadline.min(Instant::now() + settle),
                     ResultKind::Last => break,
                 },
             }
@@ -178,9 +208,10 @@ impl Segments {
     /// Parses a message of the recogniser. `None` if it is no result.
     pub(super) fn take(&mut self, message: &str) -> Option<ResultKind> {
         let answer: FunAsrMessage = serde_json::from_str(message).ok()?;
-        let heard = meaning(self.mode, &answer);
+        let heard = meaning(&answer);
         let known: usize = self.segments.iter().map(String::len).sum();
-        let segment = answer.text.trim();
+        let text = answer.text.as_str().unwrap_or_default();
+        let segment = text.trim();
         if segment.is_empty() || known + self.online.len() > MAX_SEGMENTS_BYTES {
             return Some(heard);
         }
@@ -188,8 +219,8 @@ impl Segments {
             self.online.clear();
             self.segments.push(segment.to_owned());
             self.changed = true;
-        } else if self.mode == FunAsrMode::TwoPass && answer.mode == "2pass-online" {
-            self.online.push_str(&answer.text);
+        } else if self.mode == FunAsrMode::TwoPass && answer.mode() == "2pass-online" {
+            self.online.push_str(text);
             self.changed = true;
         }
         Some(heard)
@@ -211,11 +242,11 @@ impl Segments {
     }
 }
 
-fn meaning(mode: FunAsrMode, answer: &FunAsrMessage) -> ResultKind {
-    match (mode, answer.mode.as_str()) {
-        (FunAsrMode::Offline, "offline" | "2pass-offline" | "") => ResultKind::Last,
-        (FunAsrMode::TwoPass, "2pass-offline" | "offline") if answer.is_final => ResultKind::Last,
-        (FunAsrMode::TwoPass, "2pass-offline" | "offline") => ResultKind::Segment,
+fn meaning(answer: &FunAsrMessage) -> ResultKind {
+    match answer.mode() {
+        "offline" | "2pass-offline" | "" if answer.is_final() => ResultKind::Last,
+        // A confirmation has no text.
+        "offline" | "2pass-offline" | "" if answer.text.is_string() => ResultKind::Segment,
         _ => ResultKind::Nothing,
     }
 }
@@ -266,12 +297,26 @@ mod tests {
 
     #[test]
     fn partial_results_mean_nothing() {
-        let answer =
-            |mode: &str, is_final| FunAsrMessage { mode: mode.into(), text: "x".into(), is_final };
-        let two = FunAsrMode::TwoPass;
-        assert_eq!(meaning(two, &answer("2pass-online", true)), ResultKind::Nothing);
-        assert_eq!(meaning(two, &answer("2pass-offline", false)), ResultKind::Segment);
-        assert_eq!(meaning(two, &answer("2pass-offline", true)), ResultKind::Last);
-        assert_eq!(meaning(FunAsrMode::Offline, &answer("offline", false)), ResultKind::Last);
+        for (message, kind) in [
+            (json!({ "mode": "2pass-online", "text": "x", "is_final": true }), ResultKind::Nothing),
+            (
+                json!({ "mode": "2pass-offline", "text": "x", "is_final": false }),
+                ResultKind::Segment,
+            ),
+            (json!({ "mode": "2pass-offline", "text": "x", "is_final": true }), ResultKind::Last),
+            (json!({ "mode": "offline", "text": "x" }), ResultKind::Segment),
+            (json!({ "mode": "offline", "text": "x", "is_final": null }), ResultKind::Segment),
+            (json!({ "mode": "offline", "text": "x", "is_final": "true" }), ResultKind::Last),
+            (json!({ "mode": "offline", "text": "x", "is_final": 1 }), ResultKind::Last),
+            (json!({ "mode": null, "text": "x" }), ResultKind::Segment),
+            (json!({ "text": "x" }), ResultKind::Segment),
+            (json!({ "mode": "offline", "status": "ok" }), ResultKind::Nothing),
+            (json!({ "mode": "offline", "text": null }), ResultKind::Nothing),
+            (json!({ "mode": "offline", "text": null, "is_final": true }), ResultKind::Last),
+            (json!({ "mode": 7, "text": "" }), ResultKind::Segment),
+        ] {
+            let answer = serde_json::from_value(message.clone()).unwrap();
+            assert_eq!(meaning(&answer), kind, "{message}");
+        }
     }
 }

@@ -7,6 +7,7 @@ pub mod fuzzing;
 pub mod listenai;
 pub mod openai;
 
+use hearken_base::spoken_words::spoken_words;
 use hearken_ports::{Transcript, UtteranceSpec};
 
 /// Samples per millisecond of the port's audio: 16 kHz.
@@ -16,7 +17,7 @@ const SAMPLES_PER_MS: u64 = 16;
 /// sends more has failed, and its text must not fill the device, the model and the memory.
 const MAX_TRANSCRIPT_CHARS: usize = 4_000;
 
-/// Returns the transcript of this text, cut at its longest length.
+/// Returns the transcript of this text: what a person said, cut at its longest length.
 fn transcript(text: &str) -> Transcript {
     let text = text.trim();
     let end = text.char_indices().nth(MAX_TRANSCRIPT_CHARS).map_or(text.len(), |(at, _)| at);
@@ -27,7 +28,7 @@ fn transcript(text: &str) -> Transcript {
             "cut the text of the recogniser, because it is too long: check the recogniser"
         );
     }
-    Transcript { text: text[..end].to_owned() }
+    Transcript { text: spoken_words(&text[..end]) }
 }
 
 /// Returns the primary part of the language tag in lower case, from the utterance or else from the
@@ -50,8 +51,10 @@ mod tests {
     #[test]
     fn a_transcript_is_cut_between_characters() {
         assert_eq!(transcript(" 你好 ").text, "你好");
-        assert_eq!(transcript(&"好".repeat(4_000)).text.chars().count(), 4_000);
-        assert_eq!(transcript(&"好".repeat(1 << 20)).text.chars().count(), 4_000);
+        // Each another one: what is repeated is said once.
+        let words = |most| ('\u{4e00}'..).take(most).collect::<String>();
+        assert_eq!(transcript(&words(4_000)).text, words(4_000));
+        assert_eq!(transcript(&words(20_000)).text, words(4_000));
     }
 
     #[test]

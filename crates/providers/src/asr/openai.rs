@@ -114,7 +114,7 @@ impl AsrStream for Upload {
             let why = "the answer is not JSON with a `text`";
             ProviderError::because(PROVIDER, ProviderErrorKind::Protocol, why)
         })?;
-        Ok(transcript(&answer.text))
+        Ok(transcript(&answer.text.unwrap_or_default()))
     }
 }
 
@@ -157,5 +157,7 @@ fn wav(samples: &[i16]) -> Result<Vec<u8>, hound::Error> {
 
 #[derive(Deserialize)]
 struct Transcription {
-    text: String,
+    /// Null from some servers where nobody spoke. It must be there: an error with status 200 has none.
+    #[serde(deserialize_with = "Deserialize::deserialize")]
+    text: Option<String>,
 }

@@ -17,6 +17,8 @@ use super::markup::AnswerFilter;
 /// Longest wait for the token usage after the end of an answer. It normally follows at once. An API
 /// server that sends none and keeps the connection open delays the end by this.
 const USAGE_WAIT: Duration = Duration::from_millis(250);
+/// Longest wait for more after an end that was told beside content: some servers tell it with each piece.
+const MORE_WAIT: Duration = Duration::from_millis(1_500);
 
 /// Parser of a vendor's events.
 pub(super) trait AnswerParser: Default + Send + 'static {
@@ -47,6 +49,8 @@ pub(super) trait AnswerParser: Default + Send + 'static {
 pub(super) enum Progress {
     /// More follows.
     Going,
+    /// The answer is told to be complete, in a piece with content: more may follow.
+    MayGoOn,
     /// The answer is complete. Its token usage may follow.
     Complete,
     /// Nothing more follows.
@@ -86,8 +90,8 @@ where
     try_unfold(stage, |stage| async move {
         let mut answer: AnswerStream<R> = match stage {
             Stage::Ordered(base, order, clock, screen) => {
-                let clock = clock();
-                let events = Box::pin(base.order(order, clock.next_by())).await?;
+                let mut clock = clock();
+                let events = clock.wait(|by| Box::pin(base.order(order, by))).await?;
                 AnswerStream { base, events, clock, screen, reading: R::default(), over: false }
             }
             Stage::Answering(answer) => answer,
@@ -130,15 +134,27 @@ impl<R: AnswerParser> AnswerStream<R> {
             }
             match self.reading.progress() {
                 Progress::Going => {
-                    let event = self.events.next(self.clock.next_by()).await?;
+                    let events = &mut self.events;
+                    let event = self.clock.wait(|by| events.next(by)).await?;
                     let event = event.ok_or_else(|| self.events.broken_off())?;
                     self.reading.read(&event)?;
                 }
+                Progress::MayGoOn => self.may_go_on().await?,
                 Progress::Complete => self.linger().await,
                 Progress::Over => self.over = true,
             }
             self.screen();
         }
+    }
+
+    /// Reads the next event of an answer that may be complete. If none comes, it is.
+    async fn may_go_on(&mut self) -> Result<(), ProviderError> {
+        let by = Instant::now() + MORE_WAIT;
+        match self.events.next(Deadline { by, missing: "" }).await {
+            Ok(Some(event)) => self.reading.read(&event)?,
+            Ok(None) | Err(_) => self.over = true,
+        }
+        Ok(())
     }
 
     /// Reads the events after the end. The answer is complete: errors there are ignored.
@@ -152,7 +168,7 @@ impl<R: AnswerParser> AnswerStream<R> {
                 break;
             }
         }
-        self.over = true;
+        self.over = !matches!(self.reading.progress(), Progress::Going | Progress::MayGoOn);
     }
 
     /// Passes the pieces so far through the screen, which removes text that is not the answer.

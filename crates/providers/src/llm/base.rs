@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use eventsource_stream::{Event, EventStreamError, Eventsource as _};
 use futures_util::stream::{BoxStream, Stream, StreamExt};
 use hearken_outbound::http::Refusal;
 use hearken_outbound::{SettingError, http as web};
@@ -14,14 +13,12 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
+use super::event_reader::{EventReader, LineTooLong};
 use super::fields::{self, ModelFindings};
 use crate::settings::{LlmSettings, ms};
 
 /// Longest response body, in bytes: a hundred times the size of a spoken answer.
 const MAX_ANSWER_BYTES: usize = 4 << 20;
-/// Longest line of a response body, in bytes: a whole answer fits. The parser reads a line anew
-/// with each piece of it that comes.
-const MAX_LINE_BYTES: usize = 256 << 10;
 
 /// Time until which something must come, and what is missing if it does not.
 #[derive(Debug, Clone, Copy)]
@@ -87,32 +84,16 @@ impl Base {
     }
 }
 
-/// Reason why a response body cannot be read.
-enum BodyError {
-    BrokenOff,
-    LineTooLong,
-}
-
-/// Returns the bytes of the last line after one more piece. `None` if a line is too long.
-fn longest_line(before: usize, piece: &[u8]) -> Option<usize> {
-    let mut line = before;
-    for part in piece.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
-        line += part.len();
-        if line > MAX_LINE_BYTES {
-            return None;
-        }
-        if part.ends_with(b"\n") || part.ends_with(b"\r") {
-            line = 0;
-        }
-    }
-    Some(line)
-}
-
 /// Events of an answer. Dropping them closes the request.
 pub(super) struct Events {
     provider: &'static str,
-    events: BoxStream<'static, Result<Event, EventStreamError<BodyError>>>,
+    /// None after its end.
+    body: Option<BoxStream<'static, Result<Bytes, BrokenOff>>>,
+    reader: EventReader,
 }
+
+/// The body of an answer broke off.
+struct BrokenOff;
 
 impl Events {
     /// Creates the events of a response body.
@@ -120,13 +101,8 @@ impl Events {
         provider: &'static str,
         body: impl Stream<Item = Result<Bytes, E>> + Send + 'static,
     ) -> Self {
-        let mut line_bytes = 0;
-        let body = body.map(move |piece| {
-            let piece = piece.map_err(|_| BodyError::BrokenOff)?;
-            line_bytes = longest_line(line_bytes, &piece).ok_or(BodyError::LineTooLong)?;
-            Ok(piece)
-        });
-        Self { provider, events: body.eventsource().boxed() }
+        let body = body.map(|piece| piece.map_err(|_| BrokenOff)).boxed();
+        Self { provider, body: Some(body), reader: EventReader::default() }
     }
 
     /// Returns the text of the next event; none at the end.
@@ -134,19 +110,23 @@ impl Events {
         &mut self,
         deadline: Deadline,
     ) -> Result<Option<String>, ProviderError> {
-        let event = timeout_at(deadline.by, self.events.next())
-            .await
-            .map_err(|_| web::timed_out(self.provider, deadline.missing))?;
-        match event {
-            None => Ok(None),
-            Some(Ok(event)) => Ok(Some(event.data)),
-            Some(Err(EventStreamError::Transport(BodyError::BrokenOff))) => Err(self.broken_off()),
-            Some(Err(EventStreamError::Transport(BodyError::LineTooLong))) => {
-                Err(violated(self.provider, "a line of the answer is too long"))
+        loop {
+            if let Some(data) = self.reader.next() {
+                return Ok(Some(data));
             }
-            // The error's text may repeat the user's words.
-            Some(Err(EventStreamError::Utf8(_) | EventStreamError::Parser(_))) => {
-                Err(violated(self.provider, "the answer is no stream of events"))
+            let Some(body) = &mut self.body else { return Ok(None) };
+            let piece = timeout_at(deadline.by, body.next())
+                .await
+                .map_err(|_| web::timed_out(self.provider, deadline.missing))?;
+            match piece {
+                None => {
+                    self.body = None;
+                    self.reader.finish();
+                }
+                Some(Err(BrokenOff)) => return Err(self.broken_off()),
+                Some(Ok(piece)) => self.reader.push(&piece).map_err(|LineTooLong| {
+                    violated(self.provider, "a line of the answer is too long")
+                })?,
             }
         }
     }
@@ -161,18 +141,4 @@ impl Events {
 /// Builds the error for a server that violates its protocol.
 pub(super) fn violated(provider: &'static str, what: &'static str) -> ProviderError {
     ProviderError::because(provider, ProviderErrorKind::Protocol, what)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_are_counted_across_pieces() {
-        assert_eq!(longest_line(0, b"data: x"), Some(7));
-        assert_eq!(longest_line(7, b"y\r\n\ndata"), Some(4));
-        assert_eq!(longest_line(MAX_LINE_BYTES, b"\n"), None);
-        assert_eq!(longest_line(MAX_LINE_BYTES - 1, b"\ndata"), Some(4));
-        assert_eq!(longest_line(MAX_LINE_BYTES - 4, b"data: x\n"), None);
-    }
 }

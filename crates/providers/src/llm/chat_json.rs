@@ -21,13 +21,13 @@ use serde_json::{Map, Value, json};
 
 use super::answering::{AnswerParser, Progress};
 use super::base::violated;
+use super::call_assembler::{CallAssembler, Fragment, sent_id};
 use super::offered::offered;
+use super::tool_schema::normal_form;
 
 /// Provider name in errors.
 pub(super) const PROVIDER: &str = "openai-llm";
 
-/// Most calls of one answer. Further ones are ignored.
-pub(super) const MAX_CALLS: usize = 64;
 /// Longest arguments of all calls of one answer, in bytes.
 pub(super) const MAX_ARGUMENTS_BYTES: usize = 256 << 10;
 
@@ -64,7 +64,7 @@ fn tool(tool: &OfferedTool) -> ChatCompletionTools {
     let function = FunctionObject {
         name: tool.name.clone(),
         description: Some(tool.description.clone()),
-        parameters: Some(tool.parameters.clone()),
+        parameters: Some(normal_form(&tool.parameters)),
         strict: None,
     };
     ChatCompletionTools::Function(ChatCompletionTool { function })
@@ -86,7 +86,7 @@ fn message(message: &ChatMessage) -> ChatCompletionRequestMessage {
         .into(),
         Role::Tool => ChatCompletionRequestToolMessage {
             content: content.into(),
-            tool_call_id: message.answers.clone(),
+            tool_call_id: sent_id(&message.answers),
         }
         .into(),
     }
@@ -104,20 +104,19 @@ fn past_call(call: &ToolRequest) -> ChatCompletionMessageToolCalls {
     let well_written = serde_json::from_str::<Map<String, Value>>(&call.arguments).is_ok();
     let arguments = if well_written { call.arguments.clone() } else { "{}".to_owned() };
     let function = FunctionCall { name: call.name.clone(), arguments };
-    ChatCompletionMessageToolCall { id: call.id.clone(), function }.into()
+    ChatCompletionMessageToolCall { id: sent_id(&call.id), function }.into()
 }
 
 /// Pieces of an answer so far.
 #[derive(Default)]
 pub(super) struct AnswerAssembler {
-    calls: Vec<PartialCall>,
+    calls: CallAssembler,
     calling: bool,
     ready: VecDeque<LlmDelta>,
     /// True after the first piece of the answer.
     begun: bool,
-    /// Present after the reason of the end was sent. True if the answer was cut at its longest
-    /// length.
-    finish: Option<bool>,
+    /// Present after the reason of the end was sent, until more comes.
+    finish: Option<Finish>,
     /// True after the end marker of the stream.
     done: bool,
     thinks_apart: bool,
@@ -125,16 +124,25 @@ pub(super) struct AnswerAssembler {
     usage: Option<Usage>,
 }
 
-/// Call that is still being written.
-struct PartialCall {
-    index: Option<u64>,
-    request: ToolRequest,
+/// End of an answer, as it was told.
+#[derive(Debug, Clone, Copy)]
+struct Finish {
+    /// True if the answer was cut at its longest length.
+    truncated: bool,
+    /// True if the same piece has content: some servers tell the end with each.
+    with_content: bool,
 }
+
+/// Words that servers send to keep the connection open, as data of an event.
+const KEEPALIVES: [&str; 5] = ["ping", "pong", "keepalive", "keep-alive", "heartbeat"];
 
 impl AnswerParser for AnswerAssembler {
     fn read(&mut self, event: &str) -> Result<(), ProviderError> {
         if event.trim() == "[DONE]" {
             self.done = true;
+            return Ok(());
+        }
+        if KEEPALIVES.contains(&event.trim().to_ascii_lowercase().as_str()) {
             return Ok(());
         }
         // The event's text may repeat the user's words.
@@ -144,8 +152,7 @@ impl AnswerParser for AnswerAssembler {
             Some(error) => Err(provider_error(error)),
             None => {
                 self.chunk(&chunk);
-                let arguments = self.calls.iter().map(|call| call.request.arguments.len());
-                if arguments.sum::<usize>() > MAX_ARGUMENTS_BYTES {
+                if self.calls.arguments_bytes() > MAX_ARGUMENTS_BYTES {
                     return Err(violated(PROVIDER, "the arguments of the calls are too long"));
                 }
                 Ok(())
@@ -156,6 +163,7 @@ impl AnswerParser for AnswerAssembler {
     fn progress(&self) -> Progress {
         match (self.finish, self.usage) {
             _ if self.done => Progress::Over,
+            (Some(Finish { with_content: true, .. }), _) => Progress::MayGoOn,
             (Some(_), Some(_)) => Progress::Over,
             (Some(_), None) => Progress::Complete,
             (None, _) => Progress::Going,
@@ -163,8 +171,7 @@ impl AnswerParser for AnswerAssembler {
     }
 
     fn close(&mut self) {
-        let calls = self.calls.drain(..).map(|call| LlmDelta::Call(call.request));
-        self.ready.extend(calls);
+        self.ready.extend(self.calls.take().into_iter().map(LlmDelta::Call));
     }
 
     fn ready(&mut self) -> &mut VecDeque<LlmDelta> {
@@ -176,7 +183,7 @@ impl AnswerParser for AnswerAssembler {
     }
 
     fn ending(&self) -> (bool, Option<Usage>) {
-        (self.finish.unwrap_or_default(), self.usage)
+        (self.finish.is_some_and(|finish| finish.truncated), self.usage)
     }
 }
 
@@ -186,6 +193,8 @@ impl AnswerAssembler {
     fn chunk(&mut self, chunk: &Value) {
         self.usage = usage(&chunk["usage"]).or(self.usage);
         for choice in several(&chunk["choices"]) {
+            // Some servers tell it within the choice.
+            self.usage = self.usage.or(usage(&choice["usage"]));
             // Only one choice was requested.
             if whole(&choice["index"]).is_none_or(|index| index == 0) {
                 self.choice(choice);
@@ -202,7 +211,8 @@ impl AnswerAssembler {
         };
         let text = if delta.is_string() { words(delta) } else { words(&delta["content"]) };
         let text = text + &words(&delta["refusal"]);
-        if !text.is_empty() {
+        let mut has_content = !text.is_empty();
+        if has_content {
             self.begun = true;
             self.ready.push_back(LlmDelta::Text(text));
         }
@@ -210,74 +220,38 @@ impl AnswerAssembler {
         self.thinks_apart |= thought("reasoning_content") || thought("reasoning");
         for fragment in several(&delta["tool_calls"]).iter().filter(|call| call.is_object()) {
             self.begun = true;
-            self.join(whole(&fragment["index"]), &fragment["id"], &fragment["function"]);
+            has_content = true;
+            self.call(whole(&fragment["index"]), &fragment["id"], &fragment["function"]);
         }
         if delta["function_call"].is_object() {
-            self.join(None, &Value::Null, &delta["function_call"]);
+            has_content = true;
+            self.call(None, &Value::Null, &delta["function_call"]);
+        }
+        if has_content {
+            self.finish = None;
         }
         let reason = &choice["finish_reason"];
         if reason.as_str().map_or(reason.is_object(), |reason| !reason.is_empty()) {
-            self.close();
-            self.finish = Some(reason == "length");
+            if !has_content {
+                self.close();
+            }
+            self.finish = Some(Finish { truncated: reason == "length", with_content: has_content });
         }
     }
 
-    /// Adds a fragment to the call with its index and id, or with one of them, or else to the last
-    /// call.
-    fn join(&mut self, index: Option<u64>, id: &Value, function: &Value) {
-        let id = id.as_str().unwrap_or_default();
-        let name = function["name"].as_str().unwrap_or_default();
-        let arguments = &function["arguments"];
-        let known = &mut self.calls;
-        let of_index = |call: &PartialCall| index.is_none() || call.index == index;
-        // Some servers give all calls the same index.
-        let other = |call: &PartialCall| {
-            let ids = [call.request.id.as_str(), id];
-            ids[0] != ids[1] && ids.iter().all(|id| !id.is_empty())
+    fn call(&mut self, index: Option<u64>, id: &Value, function: &Value) {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let arguments = match &function["arguments"] {
+            Value::String(arguments) => arguments.clone(),
+            arguments @ Value::Object(_) => arguments.to_string(),
+            _ => String::new(),
         };
-        let place = match known.iter().position(|call| !id.is_empty() && call.request.id == id) {
-            Some(place) => Some(place),
-            None => known.iter().rposition(of_index).filter(|place| !other(&known[*place])),
-        };
-        let same = |call: &ToolRequest| !id.is_empty() && call.id == id;
-        let place = place.filter(|place| {
-            let call = &known[*place].request;
-            same(call) || !is_another(call, name, arguments)
-        });
-        let place = place.unwrap_or(known.len());
-        if place == known.len() {
-            if known.len() >= MAX_CALLS {
-                return;
-            }
-            if !self.calling {
-                self.calling = true;
-                self.ready.push_back(LlmDelta::Calling);
-            }
-            let request =
-                ToolRequest { id: String::new(), name: String::new(), arguments: String::new() };
-            known.push(PartialCall { index, request });
-        }
-        let request = &mut known[place].request;
-        // Some servers repeat id and name in every fragment.
-        for (known, told) in [(&mut request.id, id), (&mut request.name, name)] {
-            if known.is_empty() {
-                told.clone_into(known);
-            }
-        }
-        match arguments {
-            Value::String(more) => request.arguments.push_str(more),
-            Value::Object(_) => request.arguments = arguments.to_string(),
-            _ => {}
+        self.calls.add(Fragment { index, id: text(id), name: text(&function["name"]), arguments });
+        if !self.calling {
+            self.calling = true;
+            self.ready.push_back(LlmDelta::Calling);
         }
     }
-}
-
-/// Returns true if a fragment without an id of its own begins another call: the current call is
-/// complete, and the fragment has a name.
-fn is_another(call: &ToolRequest, name: &str, arguments: &Value) -> bool {
-    let begins = arguments.as_str().is_none_or(|text| text.trim_start().starts_with('{'));
-    let whole = || serde_json::from_str::<Map<String, Value>>(&call.arguments).is_ok();
-    !name.is_empty() && !call.name.is_empty() && begins && whole()
 }
 
 /// Returns the elements of an array. Another value counts as its only element.

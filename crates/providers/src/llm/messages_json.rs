@@ -20,8 +20,10 @@ use serde_json::{Map, Value, json};
 
 use super::answering::{AnswerParser, Progress};
 use super::base::violated;
-use super::chat_json::{MAX_ARGUMENTS_BYTES, MAX_CALLS, whole, words};
+use super::call_assembler::{MAX_CALLS, sent_id};
+use super::chat_json::{MAX_ARGUMENTS_BYTES, whole, words};
 use super::offered::offered;
+use super::tool_schema::normal_form;
 
 /// Provider name in errors.
 pub(super) const PROVIDER: &str = "anthropic-llm";
@@ -58,7 +60,7 @@ pub(super) fn order(model: &str, max_tokens: u32, prompt: &Prompt) -> Value {
 
 fn tool(tool: &OfferedTool) -> Value {
     let OfferedTool { name, description, parameters } = tool;
-    json!({ "name": name, "description": description, "input_schema": parameters })
+    json!({ "name": name, "description": description, "input_schema": normal_form(parameters) })
 }
 
 fn messages(all: &[ChatMessage]) -> Vec<Value> {
@@ -81,7 +83,7 @@ fn messages(all: &[ChatMessage]) -> Vec<Value> {
 fn blocks(message: &ChatMessage) -> Vec<Value> {
     if message.role == Role::Tool {
         let content = &message.content;
-        let id = plain_id(&message.answers);
+        let id = sent_id(&message.answers);
         return vec![json!({ "type": "tool_result", "tool_use_id": id, "content": content })];
     }
     let said = (!message.content.trim().is_empty()).then(|| text(&message.content));
@@ -95,13 +97,7 @@ fn text(text: &str) -> Value {
 /// Converts an earlier call of the model. Arguments that are no JSON object are left out.
 fn past_call(call: &ToolRequest) -> Value {
     let input: Map<String, Value> = serde_json::from_str(&call.arguments).unwrap_or_default();
-    json!({ "type": "tool_use", "id": plain_id(&call.id), "name": call.name, "input": input })
-}
-
-/// Converts an id of another provider to the characters that this API accepts.
-fn plain_id(id: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
-    if id.is_empty() { "_".into() } else { id.chars().map(plain).collect() }
+    json!({ "type": "tool_use", "id": sent_id(&call.id), "name": call.name, "input": input })
 }
 
 /// Events of an answer so far.

@@ -4,10 +4,12 @@ mod answering;
 pub mod anthropic;
 mod base;
 pub mod by_name;
+mod call_assembler;
 pub mod call_limit;
 mod chat_json;
 mod clock;
 pub mod cost_tracker;
+mod event_reader;
 pub(crate) mod extra;
 pub(crate) mod fields;
 #[cfg(feature = "fuzzing")]
@@ -18,5 +20,6 @@ pub mod model_chain;
 pub(crate) mod model_metrics;
 mod offered;
 pub mod openai;
+mod tool_schema;
 
 pub(crate) use chat_json::words;

@@ -6,6 +6,7 @@
 //!   request.
 //! - If a reused connection fails before any answer, the request is sent once more on a new one.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ use tokio::time::{Instant, timeout};
 use tokio_tungstenite::tungstenite::Message;
 
 use super::SAMPLE_RATES_HZ;
-use super::sound::Sound;
+use super::sound::{SampleFormat, Sound, Unplayable};
 use crate::balance::Probe;
 use crate::pool::{Lease, Pool};
 use crate::settings::{TtsSettings, ms};
@@ -101,9 +102,10 @@ struct SpeechStream {
     id: String,
     /// Number of frames so far, which is the sequence number of the next.
     frames: u64,
-    /// Sample rate of the last frame.
-    rate_hz: u32,
-    sound: Sound,
+    /// Sample rate of the last frame, and its sound; none before the first.
+    sound: Option<(u32, Sound)>,
+    /// Samples that were not returned yet.
+    ready: VecDeque<Pcm>,
 }
 
 impl Request {
@@ -121,7 +123,7 @@ impl Request {
         let params = TtsParams { text, mode: TtsMode::Streaming, voice_id, speed };
         let mut request = Self {
             command: TtsCommand::TtsRequest { request_id: id.clone(), params },
-            answer: SpeechStream { id, frames: 0, rate_hz: 0, sound: Sound::default() },
+            answer: SpeechStream { id, frames: 0, sound: None, ready: VecDeque::new() },
             lease: Some(pool.lease().await?),
             first_by: start + ms(settings.first_audio_timeout_ms),
             total_by: start + ms(settings.timeout_ms),
@@ -157,7 +159,13 @@ impl Request {
     /// Returns the next piece of audio, or none at the end of the sentence.
     async fn next(&mut self) -> Result<Option<Pcm>, ProviderError> {
         // Ends when the answer is complete and its last piece was returned.
-        while self.lease.is_some() {
+        loop {
+            if let Some(pcm) = self.answer.ready.pop_front() {
+                return Ok(Some(pcm));
+            }
+            if self.lease.is_none() {
+                return Ok(None);
+            }
             let incoming = match self.receive().await {
                 Ok(incoming) => incoming,
                 // The service still works on it: dropping the request cancels it.
@@ -177,7 +185,7 @@ impl Request {
                 Ok(ServiceMessage::Nothing) => {}
                 Ok(ServiceMessage::End) => {
                     self.end()?;
-                    return Ok(self.answer.sound.finish(self.answer.rate_hz));
+                    self.answer.finish().map_err(violated)?;
                 }
                 Err(e) => {
                     self.lease = None;
@@ -185,7 +193,6 @@ impl Request {
                 }
             }
         }
-        Ok(None)
     }
 
     async fn receive(&mut self) -> Result<Incoming, ProviderError> {
@@ -238,9 +245,22 @@ impl SpeechStream {
             return Err(violated(format!("a sample rate of {rate} Hz")));
         }
         self.frames += 1;
-        self.rate_hz = rate;
-        let pcm = self.sound.take(&frame.pcm, rate).map_err(violated)?;
-        Ok(pcm.map_or(ServiceMessage::Nothing, ServiceMessage::Audio))
+        if self.sound.as_ref().is_none_or(|(before, _)| *before != rate) {
+            self.finish().map_err(violated)?;
+            self.sound = Some((rate, Sound::new(SampleFormat { rate_hz: rate, stereo: false })));
+        }
+        if let Some((_, sound)) = &mut self.sound {
+            self.ready.extend(sound.take(&frame.pcm).map_err(violated)?);
+        }
+        Ok(self.ready.pop_front().map_or(ServiceMessage::Nothing, ServiceMessage::Audio))
+    }
+
+    /// Ends the sound, whose last samples may not have been decided.
+    fn finish(&mut self) -> Result<(), Unplayable> {
+        if let Some((_, mut sound)) = self.sound.take() {
+            self.ready.extend(sound.finish()?);
+        }
+        Ok(())
     }
 
     fn event(&self, text: &str) -> Result<ServiceMessage, ProviderError> {
@@ -343,11 +363,11 @@ mod tests {
     use crate::tts::sound::tests::{file, mp3};
 
     fn answer() -> SpeechStream {
-        SpeechStream { id: "mine".into(), frames: 0, rate_hz: 0, sound: Sound::default() }
+        SpeechStream { id: "mine".into(), frames: 0, sound: None, ready: VecDeque::new() }
     }
 
     fn frame(request_id: &str, sequence: u64, sample_rate: u32) -> Bytes {
-        frame_of(request_id, sequence, sample_rate, &[1, 0, 2, 0])
+        frame_of(request_id, sequence, sample_rate, &[1, 0, 2, 0].repeat(50))
     }
 
     fn frame_of(request_id: &str, sequence: u64, sample_rate: u32, sound: &[u8]) -> Bytes {
@@ -410,7 +430,7 @@ mod tests {
     fn frames_are_heard_in_order_and_those_of_others_are_not() {
         let mut answer = answer();
         assert_eq!(answer.frame(&frame("other", 5, 16_000)).unwrap(), ServiceMessage::Nothing);
-        let pcm = Pcm { samples: [1, 2].into(), sample_rate_hz: 16_000 };
+        let pcm = Pcm { samples: [1, 2].repeat(50).into(), sample_rate_hz: 16_000 };
         assert_eq!(answer.frame(&frame("mine", 0, 16_000)).unwrap(), ServiceMessage::Audio(pcm));
         assert!(answer.frame(&frame("mine", 1, 16_000)).is_ok());
         assert_eq!(kind(answer.frame(&frame("mine", 3, 16_000))), ProviderErrorKind::Protocol);

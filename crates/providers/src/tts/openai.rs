@@ -1,9 +1,10 @@
 //! OpenAI's speech API: `POST {base}/audio/speech` with `response_format: pcm`, streamed. Not for
 //! its other formats, although some servers answer with WAV.
 //!
-//! - The PCM is s16le mono without a header. Its rate is not sent (24 kHz at OpenAI).
+//! - The PCM is s16le mono without a header. Its rate is not sent (24 kHz at OpenAI), or in the content type.
 //! - Pieces of the body end anywhere, also between the two bytes of a sample.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
@@ -17,7 +18,8 @@ use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
-use super::sound::Sound;
+use super::SAMPLE_RATES_HZ;
+use super::sound::{SampleFormat, Sound};
 use crate::balance::Probe;
 use crate::settings::{TtsSettings, ms};
 
@@ -91,7 +93,9 @@ struct SpeechStream {
     first_by: Instant,
     total_by: Instant,
     begun: bool,
-    sound: Sound,
+    /// None after the end of the body.
+    sound: Option<Sound>,
+    ready: VecDeque<Pcm>,
 }
 
 impl SpeechStream {
@@ -123,13 +127,27 @@ impl SpeechStream {
         if !response.status().is_success() {
             return Err(http::refusal(PROVIDER, response).await);
         }
-        refuse_other_formats(&response)?;
-        Ok(Self { response, call, first_by, total_by, begun: false, sound: Sound::default() })
+        let kind = content_type(&response);
+        refuse_other_formats(&kind)?;
+        let sound = Sound::new(raw_format(&kind, settings.http_sample_rate_hz));
+        let ready = VecDeque::new();
+        Ok(Self { response, call, first_by, total_by, begun: false, sound: Some(sound), ready })
     }
 
     async fn next(&mut self) -> Result<Option<Pcm>, ProviderError> {
         let settings = &self.call.settings;
         loop {
+            if let Some(pcm) = self.ready.pop_front() {
+                self.begun = true;
+                return Ok(Some(pcm));
+            }
+            let Some(sound) = &mut self.sound else {
+                return if self.begun {
+                    Ok(None)
+                } else {
+                    Err(violated("the answer holds no audio"))
+                };
+            };
             let (by, missing) = if self.begun {
                 (Instant::now() + ms(settings.idle_timeout_ms), "the audio stalled")
             } else {
@@ -139,35 +157,57 @@ impl SpeechStream {
                 .await
                 .map_err(|_| http::timed_out(PROVIDER, missing))?
                 .map_err(|e| http::transport(PROVIDER, e))?;
-            let rate_hz = settings.http_sample_rate_hz;
-            let over = piece.is_none();
-            let pcm = match piece {
-                Some(piece) => self.sound.take(&piece, rate_hz).map_err(violated)?,
-                None => self.sound.finish(rate_hz),
+            let made = match &piece {
+                Some(piece) => sound.take(piece),
+                None => sound.finish(),
             };
-            self.begun |= pcm.is_some();
-            match pcm {
-                None if !over => {}
-                None if !self.begun => return Err(violated("the answer holds no audio")),
-                pcm => return Ok(pcm),
+            self.ready.extend(made.map_err(violated)?);
+            if piece.is_none() {
+                self.sound = None;
             }
         }
     }
 }
 
+/// Returns the content type of a response, in lower case, with its parameters; empty if it has none.
+fn content_type(response: &Response) -> String {
+    let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    kind.unwrap_or_default().to_ascii_lowercase()
+}
+
 /// Refuses a response in another format, if its content type shows it: it would sound like noise.
 /// Unknown content types are accepted, since servers label raw PCM in many ways.
-fn refuse_other_formats(response: &Response) -> Result<(), ProviderError> {
-    let Some(kind) = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok())
-    else {
-        return Ok(());
-    };
-    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    let other = matches!(kind.as_str(), "application/json" | "audio/ogg" | "audio/flac");
-    if other || kind.starts_with("text/") {
+fn refuse_other_formats(kind: &str) -> Result<(), ProviderError> {
+    const OTHERS: [&str; 10] = [
+        "application/json",
+        "application/problem+json",
+        "audio/ogg",
+        "audio/flac",
+        "audio/webm",
+        "audio/mp4",
+        "audio/aac",
+        "audio/amr",
+        "video/mp4",
+        "video/webm",
+    ];
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    if OTHERS.contains(&kind) || kind.starts_with("text/") {
         return Err(violated(format!("the answer is {kind}, not raw PCM")));
     }
     Ok(())
+}
+
+/// Returns the format of samples without a header: as the content type says, such as `audio/L16;rate=16000`, or as agreed.
+fn raw_format(kind: &str, agreed_hz: u32) -> SampleFormat {
+    let parameter = |names: [&str; 2]| {
+        let parameters = kind.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
+        let mut named = parameters.filter(|(name, _)| names.contains(&name.trim()));
+        named.next().and_then(|(_, value)| value.trim().trim_matches('"').parse::<u32>().ok())
+    };
+    let told =
+        parameter(["rate", "samplerate"]).filter(|rate_hz| SAMPLE_RATES_HZ.contains(rate_hz));
+    let stereo = parameter(["channels", "channel"]) == Some(2);
+    SampleFormat { rate_hz: told.unwrap_or(agreed_hz), stereo }
 }
 
 fn violated(what: impl Into<hearken_ports::BoxError>) -> ProviderError {
@@ -201,6 +241,40 @@ mod tests {
             assert!(own_rate, "{kind}: not at its own rate");
             let played: Vec<i16> = pieces.iter().flat_map(|pcm| pcm.samples.to_vec()).collect();
             assert!(played == speech, "{kind}: {} samples of {}", played.len(), speech.len());
+        }
+    }
+
+    #[tokio::test]
+    async fn samples_have_the_rate_of_the_content_type() {
+        for (kind, rate_hz, samples) in [
+            ("audio/pcm", 24_000, 400),
+            ("audio/L16;rate=16000", 16_000, 400),
+            ("audio/pcm; rate=8000; channels=2", 8_000, 200),
+            ("audio/pcm; rate=\"16000\"", 16_000, 400),
+            ("audio/pcm; rate=1", 24_000, 400),
+            ("", 24_000, 400),
+        ] {
+            let pieces: Vec<Pcm> =
+                heard(kind, &[0; 800]).await.into_iter().map(Result::unwrap).collect();
+            let whole: usize = pieces.iter().map(|pcm| pcm.samples.len()).sum();
+            assert_eq!((pieces[0].sample_rate_hz, whole), (rate_hz, samples), "{kind}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_no_sound_is_never_played() {
+        for (kind, body) in [
+            ("application/json; charset=utf-8", b"{}".as_slice()),
+            ("audio/pcm", b"{\"error\":{\"message\":\"no such voice\"}}"),
+            ("", b"<html><body>502 Bad Gateway</body></html>"),
+            ("audio/webm", b"\x1a\x45\xdf\xa3\x9f\x42\x86\x81\x01\x42\xf7\x81"),
+            ("audio/pcm", b"\x1a\x45\xdf\xa3\x9f\x42\x86\x81\x01\x42\xf7\x81"),
+        ] {
+            let pieces = heard(kind, body).await;
+            assert!(
+                matches!(&pieces[..], [Err(error)] if error.kind == ProviderErrorKind::Protocol),
+                "{kind}: {pieces:?}"
+            );
         }
     }
 

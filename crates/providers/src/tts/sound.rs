@@ -1,5 +1,5 @@
-//! Samples from a synthesiser's answer, which is raw PCM or a WAV file, whatever was requested.
-//! Other formats are detected by their first bytes. Not for the transport of the bytes.
+//! Samples from a synthesiser's answer, which is raw PCM or WAV files, whatever was requested. Other formats, and text,
+//! are detected by their first bytes: they are never played. Not for the transport of the bytes.
 
 use bytes::{Buf as _, BytesMut};
 use hearken_ports::Pcm;
@@ -22,110 +22,241 @@ pub(super) enum Unplayable {
     Wav(String),
 }
 
-/// Converter from the bytes of one answer, cut anywhere, to samples.
-#[derive(Debug, Default)]
-pub(super) struct Sound {
-    /// Bytes whose format is unknown yet, or half of a sample.
-    held: BytesMut,
-    shape: Shape,
+/// Format of samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SampleFormat {
+    pub(super) rate_hz: u32,
+    pub(super) stereo: bool,
 }
 
-#[derive(Debug, Default, Clone, Copy)]
-enum Shape {
-    /// Not known yet.
-    #[default]
-    Unknown,
-    /// s16le mono, at the agreed rate.
-    Raw,
-    /// Samples of a WAV file. `left` is the number of bytes still to come, if the file says so.
-    Wav { rate_hz: u32, stereo: bool, left: Option<usize> },
+/// Converter from the bytes of one answer, cut anywhere, to samples. Some servers send a WAV file for each sentence, one
+/// behind the other, or write the size of the first piece into the header of all: what follows is played, too.
+#[derive(Debug)]
+pub(super) struct Sound {
+    /// Format of samples without a header.
+    raw: SampleFormat,
+    /// Bytes that are not decided yet, or half of a sample.
+    held: BytesMut,
+    place: Place,
+}
+
+/// Place in the answer.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    /// Before a header, or samples without one.
+    Begin,
+    /// In samples. `left` is the number of bytes that are still to come, if a header says so.
+    Samples { format: SampleFormat, left: Option<usize> },
+    /// Behind samples whose size was told.
+    Behind(SampleFormat),
+    /// In a chunk of this size that is no sound.
+    Chunk { left: usize, format: SampleFormat },
 }
 
 /// Result of parsing the first bytes.
 enum Header {
     /// Undecided: more bytes are needed.
     More,
-    /// Samples of this format begin at this offset.
-    Begins(Shape, usize),
+    /// These samples begin at this offset, and have so many bytes, if that is told.
+    Begins { format: SampleFormat, left: Option<usize>, at: usize },
+    /// There is none.
+    Missing,
 }
 
 impl Sound {
-    /// Adds bytes and returns the samples that are now complete. `rate_hz` is the rate of raw PCM.
+    /// Creates the converter of an answer whose samples have this format if they have no header.
+    pub(super) fn new(raw: SampleFormat) -> Self {
+        Self { raw, held: BytesMut::new(), place: Place::Begin }
+    }
+
+    /// Adds bytes and returns the samples that are now complete.
     ///
     /// # Errors
     /// See [`Unplayable`].
-    pub(super) fn take(&mut self, bytes: &[u8], rate_hz: u32) -> Result<Option<Pcm>, Unplayable> {
+    pub(super) fn take(&mut self, bytes: &[u8]) -> Result<Vec<Pcm>, Unplayable> {
         self.held.extend_from_slice(bytes);
-        if let Shape::Unknown = self.shape {
-            match parse_header(&self.held)? {
-                Header::More => return Ok(None),
-                Header::Begins(shape, at) => {
-                    self.held.advance(at);
-                    self.shape = shape;
+        self.read(false)
+    }
+
+    /// Ends the answer: returns what was not decided until now. Half a sample is dropped.
+    ///
+    /// # Errors
+    /// See [`Unplayable`].
+    pub(super) fn finish(&mut self) -> Result<Vec<Pcm>, Unplayable> {
+        self.read(true)
+    }
+
+    fn read(&mut self, end: bool) -> Result<Vec<Pcm>, Unplayable> {
+        let mut made = Vec::new();
+        while !self.held.is_empty() {
+            let goes_on = match self.place {
+                Place::Begin => self.begin(end)?,
+                Place::Samples { format, left } => self.samples(format, left, end, &mut made),
+                Place::Behind(format) => self.behind(format, end),
+                Place::Chunk { left, format } => {
+                    let skipped = left.min(self.held.len());
+                    self.held.advance(skipped);
+                    let left = left - skipped;
+                    self.place = if left == 0 {
+                        Place::Behind(format)
+                    } else {
+                        Place::Chunk { left, format }
+                    };
+                    true
                 }
+            };
+            if !goes_on {
+                break;
             }
         }
-        Ok(self.whole(rate_hz))
+        Ok(made)
     }
 
-    /// Ends the answer: returns samples of an answer too short to detect its format. An odd byte is
-    /// dropped.
-    pub(super) fn finish(&mut self, rate_hz: u32) -> Option<Pcm> {
-        if let Shape::Unknown = self.shape {
-            self.shape = Shape::Raw;
-            if self.held.starts_with(b"RIFF") {
-                self.held.clear();
-            }
-        }
-        self.whole(rate_hz)
-    }
-
-    fn whole(&mut self, raw_rate_hz: u32) -> Option<Pcm> {
-        let (rate_hz, stereo, left) = match self.shape {
-            Shape::Unknown => return None,
-            Shape::Raw => (raw_rate_hz, false, None),
-            Shape::Wav { rate_hz, stereo, left } => (rate_hz, stereo, left),
+    fn begin(&mut self, end: bool) -> Result<bool, Unplayable> {
+        let (format, left, at) = match parse_header(&self.held, end, self.raw)? {
+            Header::More if !end => return Ok(false),
+            Header::Begins { format, left, at } => (format, left, at),
+            // A header without its samples.
+            Header::More if self.held.starts_with(b"RIFF") => (self.raw, None, self.held.len()),
+            Header::More | Header::Missing => (self.raw, None, 0),
         };
-        let mut bytes = self.held.len().min(left.unwrap_or(usize::MAX));
-        bytes -= bytes % if stereo { 4 } else { 2 };
-        let piece = self.held.split_to(bytes);
-        if let Shape::Wav { left: Some(left), .. } = &mut self.shape {
-            *left -= bytes;
-            if *left < 2 {
-                // Bytes after the samples are not audio.
-                self.held.clear();
-            }
+        self.held.advance(at);
+        self.place = Place::Samples { format, left };
+        Ok(true)
+    }
+
+    /// Reads samples up to their end, or up to another header.
+    fn samples(
+        &mut self,
+        format: SampleFormat,
+        left: Option<usize>,
+        end: bool,
+        made: &mut Vec<Pcm>,
+    ) -> bool {
+        let most = self.held.len().min(left.unwrap_or(usize::MAX));
+        if let Some(at) = (0..most).find(|at| is_riff(&self.held[*at..])) {
+            self.emit(at, format, made);
+            self.held.advance(at % format.frame_bytes());
+            self.place = Place::Begin;
+            return true;
         }
-        let mut samples = samples(&piece);
-        if stereo {
+        let undecided = if end { 0 } else { riff_begun(&self.held) };
+        let ready = most.min(self.held.len() - undecided);
+        let emitted = self.emit(ready, format, made);
+        let left = left.map(|left| left - emitted);
+        self.place = Place::Samples { format, left };
+        // Half a sample at the end of what was told is none.
+        match left {
+            Some(left) if left < format.frame_bytes() && left <= self.held.len() => {
+                self.held.advance(left);
+                self.place = Place::Behind(format);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns the bytes of the whole samples among the first ones, which it adds.
+    fn emit(&mut self, bytes: usize, format: SampleFormat, made: &mut Vec<Pcm>) -> usize {
+        let whole = bytes - bytes % format.frame_bytes();
+        let mut samples = samples(&self.held.split_to(whole));
+        if format.stereo {
             let mix = |pair: &[i16]| i16::midpoint(pair[0], pair[1]);
             samples = samples.chunks_exact(2).map(mix).collect();
         }
-        (!samples.is_empty()).then_some(Pcm { samples, sample_rate_hz: rate_hz })
+        if !samples.is_empty() {
+            made.push(Pcm { samples, sample_rate_hz: format.rate_hz });
+        }
+        whole
+    }
+
+    /// Decides what stands behind the samples of a file.
+    fn behind(&mut self, format: SampleFormat, end: bool) -> bool {
+        if self.held.len() < RIFF && !end {
+            return false;
+        }
+        self.place = match chunk_behind(&self.held) {
+            _ if is_riff(&self.held) => Place::Begin,
+            Some(left) => Place::Chunk { left, format },
+            None => Place::Samples { format, left: None },
+        };
+        true
     }
 }
 
-/// Detects the format of an answer by its first bytes.
-fn parse_header(head: &[u8]) -> Result<Header, Unplayable> {
+impl SampleFormat {
+    fn frame_bytes(self) -> usize {
+        if self.stereo { 4 } else { 2 }
+    }
+}
+
+fn is_riff(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"RIFF") && bytes.get(8..RIFF) == Some(b"WAVE".as_slice())
+}
+
+/// Returns the number of last bytes with which a header may begin.
+fn riff_begun(bytes: &[u8]) -> usize {
+    let may_begin = |length: &usize| {
+        let tail = &bytes[bytes.len() - length..];
+        let name = &tail[..tail.len().min(4)];
+        b"RIFF".starts_with(name) && tail.get(8..).is_none_or(|kind| b"WAVE".starts_with(kind))
+    };
+    (1..RIFF.min(bytes.len() + 1)).rev().find(may_begin).unwrap_or(0)
+}
+
+/// Returns the size of the chunk that begins here, its head included, if it is one that stands behind samples.
+fn chunk_behind(bytes: &[u8]) -> Option<usize> {
+    const KNOWN: [&[u8]; 12] = [
+        b"LIST", b"id3 ", b"ID3 ", b"bext", b"fact", b"cue ", b"smpl", b"inst", b"JUNK", b"junk",
+        b"PAD ", b"iXML",
+    ];
+    let name = bytes.get(..4)?;
+    let size = bytes.get(4..8)?;
+    let size = usize::try_from(u32::from_le_bytes([size[0], size[1], size[2], size[3]])).ok()?;
+    KNOWN.contains(&name).then(|| 8 + size + size % 2)
+}
+
+/// Beginnings of files in other formats, with the place where they stand.
+const OTHERS: [(usize, &[u8], &str); 9] = [
+    (0, b"OggS", "Ogg"),
+    (0, b"fLaC", "FLAC"),
+    (0, b"ID3", "MP3"),
+    (0, b"\x1a\x45\xdf\xa3", "WebM"),
+    (4, b"ftyp", "MP4"),
+    (0, b"#!AMR", "AMR"),
+    (0, b"FORM", "AIFF"),
+    (0, b"caff", "CAF"),
+    (0, b"RF64", "RF64"),
+];
+/// So many letters in a row are no samples.
+const TEXT: usize = 32;
+
+/// Detects the format of an answer by its first bytes. `end`: there are no more.
+fn parse_header(head: &[u8], end: bool, raw: SampleFormat) -> Result<Header, Unplayable> {
+    for (place, beginning, name) in OTHERS {
+        if head.get(place..).is_some_and(|head| head.starts_with(beginning)) {
+            return Err(Unplayable::Format(name));
+        }
+    }
+    let letters = |byte: &u8| byte.is_ascii_graphic() || byte.is_ascii_whitespace();
+    let text = head.iter().take_while(|byte| letters(byte)).count();
+    let opens = head.trim_ascii_start().first().is_some_and(|byte| b"{[<".contains(byte));
+    if text >= TEXT || (end && text == head.len() && opens) {
+        return Err(Unplayable::Format("text"));
+    }
     match head {
-        [] | [_] | [_, _] | [_, _, _] => Ok(Header::More),
-        [0xff, ..] if head.len() < 6 => Ok(Header::More),
-        [b'R', b'I', b'F', b'F', ..] => match head.get(8..RIFF) {
-            None => Ok(Header::More),
-            Some(b"WAVE") => wav(head),
-            Some(_) => Ok(Header::Begins(Shape::Raw, 0)),
-        },
-        [b'O', b'g', b'g', b'S', ..] => Err(Unplayable::Format("Ogg")),
-        [b'f', b'L', b'a', b'C', ..] => Err(Unplayable::Format("FLAC")),
-        [b'I', b'D', b'3', ..] => Err(Unplayable::Format("MP3")),
+        _ if head.len() < RIFF => Ok(Header::More),
+        [b'R', b'I', b'F', b'F', ..] if is_riff(head) => wav(head),
+        // It may be text, as long as there are letters alone.
+        _ if text == head.len() && !end => Ok(Header::More),
         _ => match frame(head) {
-            None => Ok(Header::Begins(Shape::Raw, 0)),
+            None => Ok(Header::Missing),
             // Samples can look like the header of one frame, but not also like the header of the
             // next.
             Some((name, length)) => match head.get(length..length + 6) {
                 None => Ok(Header::More),
                 Some(next) if frame(next).is_some() => Err(Unplayable::Format(name)),
-                Some(_) => Ok(Header::Begins(Shape::Raw, 0)),
+                Some(_) => Ok(Header::Begins { format: raw, left: None, at: 0 }),
             },
         },
     }
@@ -173,10 +304,10 @@ fn wav(head: &[u8]) -> Result<Header, Unplayable> {
         let body = at + 8;
         let length = usize::try_from(size).unwrap_or(usize::MAX);
         match (name, shape) {
-            (b"data", Some((rate_hz, stereo))) => {
+            (b"data", Some(format)) => {
                 // A streaming encoder does not know the length yet.
                 let left = Some(length).filter(|_| size != 0 && size < 0x7fff_0000);
-                return Ok(Header::Begins(Shape::Wav { rate_hz, stereo, left }, body));
+                return Ok(Header::Begins { format, left, at: body });
             }
             (b"data", None) => return Err(Unplayable::Wav("no format".into())),
             (b"fmt ", _) => {
@@ -191,7 +322,7 @@ fn wav(head: &[u8]) -> Result<Header, Unplayable> {
                         format!("format {kind}, {channels} channels, {bits} bits, {rate_hz} Hz");
                     return Err(Unplayable::Wav(told));
                 }
-                shape = Some((rate_hz, channels == 2));
+                shape = Some(SampleFormat { rate_hz, stereo: channels == 2 });
             }
             _ => {}
         }
@@ -236,21 +367,24 @@ pub(super) mod tests {
         frame.repeat(3)
     }
 
+    /// What is agreed on.
+    const RAW: SampleFormat = SampleFormat { rate_hz: 24_000, stereo: false };
+
     /// Returns the samples and their rate, for bytes cut into pieces of this size.
     fn played(bytes: &[u8], size: usize) -> Result<(Vec<i16>, u32), Unplayable> {
-        let mut sound = Sound::default();
+        let mut sound = Sound::new(RAW);
         let mut all = Vec::new();
         let mut rate = 0;
-        let mut add = |pcm: Option<Pcm>| {
-            if let Some(pcm) = pcm {
+        let mut add = |pieces: Vec<Pcm>| {
+            for pcm in pieces {
                 all.extend_from_slice(&pcm.samples);
                 rate = pcm.sample_rate_hz;
             }
         };
         for piece in bytes.chunks(size) {
-            add(sound.take(piece, 24_000)?);
+            add(sound.take(piece)?);
         }
-        add(sound.finish(24_000));
+        add(sound.finish()?);
         Ok((all, rate))
     }
 
@@ -273,6 +407,36 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn files_one_behind_the_other_are_one_sound() {
+        let speech: Vec<i16> = (0..500).map(|n| n * 60 - 15_000).collect();
+        let twice = [speech.clone(), speech.clone()].concat();
+        let list = b"LIST\x04\0\0\0abcd".as_slice();
+        let told = file(1, 16_000, 1_000, b"", &speech);
+        let endless = file(1, 16_000, u32::MAX, b"", &speech);
+        let raw: Vec<u8> = speech.iter().flat_map(|s| s.to_le_bytes()).collect();
+        for size in [1, 7, 44, 10_000] {
+            for parts in
+                [[&told[..], &told], [&endless, &endless], [&endless, &told], [&told, &raw]]
+            {
+                assert_eq!(
+                    played(&parts.concat(), size).unwrap(),
+                    (twice.clone(), 16_000),
+                    "{size}"
+                );
+            }
+            let apart = [&told, list, &told].concat();
+            assert_eq!(played(&apart, size).unwrap(), (twice.clone(), 16_000), "{size}");
+            let mut slower = Sound::new(RAW);
+            let rates =
+                slower.take(&[told.clone(), file(1, 8_000, 1_000, b"", &speech)].concat()).unwrap();
+            assert_eq!(
+                rates.iter().map(|pcm| pcm.sample_rate_hz).collect::<Vec<_>>(),
+                [16_000, 8_000]
+            );
+        }
+    }
+
+    #[test]
     fn other_formats_are_told_by_their_first_bytes() {
         let mut aac = vec![0xff, 0xf1, 0x50, 0x80, 0x0a, 0x00, 0xfc];
         aac.resize(80, 1);
@@ -283,6 +447,13 @@ pub(super) mod tests {
             (mp3(0xfb, 0x90, 417), "MP3"),
             (mp3(0xf3, 0x84, 192), "MP3"),
             (aac.repeat(3), "AAC"),
+            (b"\x1a\x45\xdf\xa3\x9f\x42\x86\x81\x01\x42\xf7\x81".to_vec(), "WebM"),
+            (b"\0\0\0\x20ftypM4A \0\0\0\0".to_vec(), "MP4"),
+            (b"#!AMR\n\x3c\x91\x17\x16\xbe\x66".to_vec(), "AMR"),
+            (b"{\"error\":{\"message\":\"no such voice\"}}".to_vec(), "text"),
+            (b"{\"error\": 1}".to_vec(), "text"),
+            (b"<html><head><title>502 Bad Gateway</title></head></html>".to_vec(), "text"),
+            (b"The service is temporarily unavailable.".to_vec(), "text"),
         ] {
             for size in [1, 5, 10_000] {
                 assert_eq!(played(&bytes, size), Err(Unplayable::Format(name)), "{size}");
@@ -310,6 +481,18 @@ pub(super) mod tests {
             let mut bytes: Vec<u8> = samples.iter().flat_map(|s| s.to_le_bytes()).collect();
             bytes.extend(odd.then_some(7));
             prop_assert_eq!(played(&bytes, size), Ok((samples, 24_000)));
+        }
+
+        #[test]
+        fn a_header_may_come_anywhere(
+            before in prop::collection::vec(any::<i16>(), 40..100),
+            behind in prop::collection::vec(any::<i16>(), 0..100),
+            size in 1_usize..200,
+        ) {
+            let mut bytes: Vec<u8> = before.iter().flat_map(|s| s.to_le_bytes()).collect();
+            bytes.extend(file(1, 24_000, u32::MAX, b"", &behind));
+            let both = [before, behind].concat();
+            prop_assert_eq!(played(&bytes, size), Ok((both, 24_000)));
         }
 
         #[test]

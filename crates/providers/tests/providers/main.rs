@@ -5,6 +5,7 @@
 
 mod asr;
 mod closing;
+mod funasr;
 mod llm;
 mod llm_anthropic;
 mod llm_fallback;

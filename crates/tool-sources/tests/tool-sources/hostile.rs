@@ -255,7 +255,9 @@ async fn every_call_has_an_end_and_the_next_one_works() {
         let begun = Instant::now();
         let answer = say(&server).await;
         let took = begun.elapsed();
-        assert!(answer.is_err(), "{style:?}: {answer:?}");
+        // A bare value is what the tool says.
+        let is_told = matches!(style, Manner::OddResult);
+        assert!(answer.is_err() || is_told && words(&answer) == "7", "{style:?}: {answer:?}");
         assert!(took < WITHIN * 3, "{style:?}: {took:?}");
         eprintln!("{style:?}: {answer:?} after {took:?}");
         hostile.behaves(("", Manner::Proper));

@@ -30,7 +30,30 @@ pub(super) const UNITS: [(&str, &str); 22] = [
 ];
 
 /// Measure words that take 两 instead of 二.
-const MEASURES: &str = "个位只点天年岁次条张本杯块件家种间辆支首句口双对台小分周";
+const MEASURES: &str = "个位只点天年岁次条张本杯块件家种间辆支首句口双对台小分周勺瓶碗盘袋盒包串束把片颗粒根匹群棵朵座栋盆锅壶罐桶箱捆卷册部架艘枚封滴套副批倍斤吨米升公千万亿";
+/// Signs between the two ends of a range.
+const RANGES: [char; 5] = ['-', '~', '～', '–', '—'];
+/// What may stand between a number and such a sign.
+const RANGED: &str = "元块角分年月日号时点秒度岁个人米斤升天周次位页章节楼层℃%％°CF";
+/// Words before a number that is dialled.
+const DIALLED: [&str; 12] = [
+    "拨打",
+    "拨",
+    "打",
+    "致电",
+    "电话",
+    "电话是",
+    "电话为",
+    "热线",
+    "热线是",
+    "客服",
+    "号码",
+    "号码是",
+];
+/// Words before a ratio, and behind a score.
+const RATIOS: [&str; 8] = ["比例", "比例是", "比例为", "比", "比分", "比分是", "比分为", "比值"];
+/// Words before a hyphen that belongs to a name.
+const NAMED: &str = "歼轰运直武强教弹风舟征星机船舰";
 
 /// Rewrites `text` to characters, letters and punctuation only.
 pub fn normalise(text: &str) -> String {
@@ -112,7 +135,18 @@ impl Scan<'_> {
             _ => return None,
         };
         let figure = self.figure(1)?;
-        Some((decimal(&figure.whole, figure.fraction.as_deref()) + name, 1 + figure.len))
+        let mut words = decimal(&figure.whole, figure.fraction.as_deref());
+        let mut len = 1 + figure.len;
+        if self.peek(len).is_some_and(|sign| RANGES.contains(&sign)) {
+            // The sign of the currency may stand at both ends.
+            let sign = usize::from(self.peek(len + 1) == self.peek(0));
+            if let Some(to) = self.figure(len + 1 + sign) {
+                words.push('到');
+                words.push_str(&decimal(&to.whole, to.fraction.as_deref()));
+                len += 1 + sign + to.len;
+            }
+        }
+        Some((words + name, len))
     }
 
     fn number(&self) -> Option<(String, usize)> {
@@ -120,6 +154,7 @@ impl Scan<'_> {
         if figure.fraction.is_none()
             && let Some(found) = self
                 .date()
+                .or_else(|| self.ratio())
                 .or_else(|| self.clock())
                 .or_else(|| self.divided())
                 .or_else(|| self.hyphenated())
@@ -129,14 +164,14 @@ impl Scan<'_> {
         let mut words = self.said(&figure);
         let mut len = figure.len;
         if self.peek(len) == Some('%') {
-            return Some((format!("百分之{words}"), len + 1));
-        }
-        if let Some((sign, unit)) = UNITS.iter().find(|(sign, _)| self.has(len, sign)) {
+            words.insert_str(0, "百分之");
+            len += 1;
+        } else if let Some((sign, unit)) = UNITS.iter().find(|(sign, _)| self.has(len, sign)) {
             words.push_str(unit);
             len += sign.chars().count();
-        } else if matches!(self.peek(len), Some('-' | '~' | '～' | '–' | '—'))
-            && self.figure(len + 1).is_some()
-        {
+        }
+        let is_range = self.peek(len).is_some_and(|sign| RANGES.contains(&sign));
+        if is_range && self.figure(len + 1).is_some() {
             words.push('到');
             len += 1;
         }
@@ -161,6 +196,10 @@ impl Scan<'_> {
         if code || whole.len() > 1 && whole.starts_with('0') {
             return spelled(whole);
         }
+        let is_measured = next.is_some_and(|c| MEASURES.contains(c) || RANGED.contains(c));
+        if whole.len() >= 3 && !is_measured && self.follows(&DIALLED) {
+            return telephone(whole);
+        }
         let counted = next.is_some_and(|c| MEASURES.contains(c)) && self.before() != Some('第');
         if whole == "2" && counted {
             return "两".to_owned();
@@ -180,6 +219,26 @@ impl Scan<'_> {
         (whole && fits(&month, 12) && fits(&day, 31)).then(|| {
             let words = format!("{}年{}月{}日", spelled(&year), quantity(&month), quantity(&day));
             (words, second + 1 + day.len())
+        })
+    }
+
+    /// Reads a ratio or a score, `1:10`, `3:0`: what is no time, or is told to be none.
+    fn ratio(&self) -> Option<(String, usize)> {
+        let mut parts = vec![self.digits(0)];
+        let mut len = parts[0].len();
+        while matches!(self.peek(len), Some(':' | '：')) {
+            let part = self.digits(len + 1);
+            if part.is_empty() {
+                break;
+            }
+            len += 1 + part.len();
+            parts.push(part);
+        }
+        let is_short = parts.len() > 1 && parts.iter().all(|part| part.len() <= 4);
+        let is_time = parts[1..].iter().all(|part| part.len() == 2);
+        (is_short && (!is_time || self.follows(&RATIOS))).then(|| {
+            let words: Vec<String> = parts.iter().map(|part| quantity(part)).collect();
+            (words.join("比"), len)
         })
     }
 
@@ -249,6 +308,11 @@ impl Scan<'_> {
             let words: Vec<String> = groups.iter().map(|group| telephone(group)).collect();
             return Some((words.join("，"), len));
         }
+        let are_years = first.len() == 4 && last.len() == 4;
+        if are_years && ["年", "学年", "财年", "赛季"].iter().any(|word| self.has(len, word))
+        {
+            return Some((format!("{}到{}", spelled(first), spelled(last)), len));
+        }
         let number = |group: &String| group.parse().unwrap_or(u64::MAX);
         if self.peek(len) == Some('=') {
             return Some((format!("{}减{}", quantity(first), quantity(last)), len));
@@ -256,6 +320,13 @@ impl Scan<'_> {
         let score = self.follows(&["比分", "比分是", "比分为"]) || number(first) > number(last);
         (score && first.len() <= 3)
             .then(|| (format!("{}比{}", quantity(first), quantity(last)), len))
+    }
+
+    /// Returns true if a number with its unit is directly before the position: `3月1日`.
+    fn is_measured(&self) -> bool {
+        let before = self.chars[..self.at].iter().rev().take(3);
+        let unit = before.take_while(|c| RANGED.contains(**c)).count();
+        unit > 0 && self.at.checked_sub(unit + 1).is_some_and(|at| self.chars[at].is_ascii_digit())
     }
 
     /// Returns true if one of these words is directly before the position.
@@ -281,6 +352,16 @@ impl Scan<'_> {
         let number_next = self.peek(1).is_some_and(|c| c.is_ascii_digit());
         let number_before = self.before().is_some_and(|c| c.is_ascii_digit());
         let word = match c {
+            c if RANGES.contains(&c) && number_next && self.is_measured() => "到",
+            // `歼-20` is a name.
+            '-' | '–'
+                if number_next
+                    && self
+                        .before()
+                        .is_some_and(|c| NAMED.contains(c) || c.is_ascii_alphabetic()) =>
+            {
+                ""
+            }
             '-' | '−' if number_next && !number_before => "负",
             '-' | '−' if number_next => "减",
             '+' if number_next || number_before => "加",
@@ -347,6 +428,32 @@ mod tests {
             ("房间007", "房间零零七"),
             ("10/20/30", "10/20/30"),
             ("没有数字。", "没有数字。"),
+            ("歼-20首飞成功", "歼二十首飞成功"),
+            ("气温25℃-30℃", "气温二十五摄氏度到三十摄氏度"),
+            ("室温20-25℃", "室温二十到二十五摄氏度"),
+            ("湿度50%~60%", "湿度百分之五十到百分之六十"),
+            ("涨了10%-20%", "涨了百分之十到百分之二十"),
+            ("重3kg-5kg", "重三公斤到五公斤"),
+            ("9点-11点营业", "九点到十一点营业"),
+            ("3月1日-5日", "三月一日到五日"),
+            ("100元-200元", "一百元到二百元"),
+            ("票价¥50-100", "票价五十到一百元"),
+            ("票价¥50-¥100", "票价五十到一百元"),
+            ("请拨打110", "请拨打幺幺零"),
+            ("客服电话10086", "客服电话幺零零八六"),
+            ("110个人", "一百一十个人"),
+            ("打100分", "打一百分"),
+            ("中国队3:0获胜", "中国队三比零获胜"),
+            ("比例1:10", "比例一比十"),
+            ("按1:2:3配", "按一比二比三配"),
+            ("8:00开会", "八点整开会"),
+            ("15:30:20", "十五点三十分二十秒"),
+            ("2024-2025学年", "二零二四到二零二五学年"),
+            ("加2勺盐", "加两勺盐"),
+            ("2瓶水", "两瓶水"),
+            ("2号楼", "二号楼"),
+            ("2月2日", "二月二日"),
+            ("零下-5°C", "零下负五摄氏度"),
         ] {
             let words = normalise(written);
             if written == "10/20/30" {
@@ -358,6 +465,18 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_range_is_read_as_its_ends_are(
+            from in 1..2_000_u32, to in 1..2_000_u32, sign in prop::sample::select(RANGES.to_vec()),
+            unit in prop::sample::select(vec!["%", "℃", "kg", "元", "点", "个", "°C", "km"]),
+        ) {
+            let one = format!("约{from}{unit}");
+            let other = format!("约{to}{unit}");
+            let range = normalise(&format!("约{from}{unit}{sign}{to}{unit}"));
+            let ends = format!("{}到{}", normalise(&one), normalise(&other).trim_start_matches('约'));
+            prop_assert_eq!(range, ends);
+        }
+
         #[test]
         fn no_figure_is_left(text in "[0-9.,:/%年月个点+=¥你°Ckm~ -]{0,30}") {
             let said = normalise(&text);

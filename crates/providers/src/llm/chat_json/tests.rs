@@ -241,17 +241,3 @@ proptest! {
         prop_assert_eq!(told(&events).0, expected);
     }
 }
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(32))]
-    #[test]
-    fn any_fragments_are_survived(fragments in proptest::collection::vec(
-        (proptest::option::of(0_u64..200), proptest::option::of("[ab]{0,1}"), ".{0,4}"), 0..100)) {
-        let mut pieces = AnswerAssembler::default();
-        for (index, id, arguments) in fragments {
-            let fragment = json!({ "index": index, "id": id, "function": { "arguments": arguments } });
-            pieces.chunk(&json!({ "choices": [{ "delta": { "tool_calls": [fragment] } }] }));
-        }
-        prop_assert!(pieces.calls.len() <= MAX_CALLS);
-    }
-}

@@ -37,7 +37,7 @@ pub(super) enum Found {
 const THINKING: &str = "think thinking thought thoughts reasoning reflection";
 
 /// Names of elements that contain tool calls, or results of them that the model made up.
-const CALLING: [(&str, &str); 10] = [
+const CALLING: [(&str, &str); 12] = [
     ("tool_call", "</tool_call>"),
     ("tool_calls", "</tool_calls>"),
     ("function_call", "</function_call>"),
@@ -48,10 +48,13 @@ const CALLING: [(&str, &str); 10] = [
     ("tool_responses", "</tool_responses>"),
     ("function_results", "</function_results>"),
     ("function", "</function>"),
+    ("invoke", "</invoke>"),
+    // The whole name, which goes before its last part.
+    ("minimax:tool_call", "</minimax:tool_call>"),
 ];
 
 /// Special tokens of particular models, as text. Full-width letters count as plain ones.
-const TOKENS: [(&str, Mark); 37] = [
+const TOKENS: &[(&str, Mark)] = &[
     // Magistral.
     ("[THINK]", Mark::Think),
     ("[/THINK]", Mark::Thought),
@@ -84,10 +87,31 @@ const TOKENS: [(&str, Mark); 37] = [
     ("<unused95>", Mark::Thought),
     ("<|channel>", Mark::Think),
     ("<channel|>", Mark::Thought),
+    ("<start_function_call>", Mark::Call("<end_function_call>")),
+    ("<end_of_turn>", Mark::Silent),
+    ("<start_of_turn>", Mark::Silent),
     // gpt-oss, around its channels.
     ("<|end|>", Mark::End),
     ("<|return|>", Mark::Silent),
     ("<|message|>", Mark::Silent),
+    ("<|call|>", Mark::Silent),
+    // LFM.
+    ("<|tool_call_start|>", Mark::Call("<|tool_call_end|>")),
+    // Ends and beginnings of messages in templates of many models, which servers forget to stop at.
+    ("<|im_end|>", Mark::Silent),
+    ("<|im_start|>", Mark::Silent),
+    ("<|im_sep|>", Mark::Silent),
+    ("<|endoftext|>", Mark::Silent),
+    ("<|end_of_text|>", Mark::Silent),
+    ("<|begin_of_text|>", Mark::Silent),
+    ("<|eot_id|>", Mark::Silent),
+    ("<|end_of_turn|>", Mark::Silent),
+    ("<|END_OF_TURN_TOKEN|>", Mark::Silent),
+    ("<|EOT|>", Mark::Silent),
+    ("<|eos|>", Mark::Silent),
+    ("<eos>", Mark::Silent),
+    ("</s>", Mark::Silent),
+    ("[/INST]", Mark::Silent),
     // Phi, Granite.
     ("<|tool_call|>", Mark::Call("<|/tool_call|>")),
     ("<|/tool_call|>", Mark::Silent),
@@ -98,6 +122,9 @@ const TOKENS: [(&str, Mark); 37] = [
     ("<|python_tag|>", Mark::Call("<|eom_id|>")),
     ("<|eom_id|>", Mark::Silent),
     // DeepSeek.
+    ("<|end▁of▁sentence|>", Mark::Silent),
+    ("<|begin▁of▁sentence|>", Mark::Silent),
+    ("<|DSML|function_calls>", Mark::Call("</|DSML|function_calls>")),
     ("<|tool▁calls▁begin|>", Mark::Call("<|tool▁calls▁end|>")),
     ("<|tool▁call▁begin|>", Mark::Call("<|tool▁call▁end|>")),
     ("<|tool▁calls▁end|>", Mark::Silent),
@@ -157,7 +184,7 @@ fn token(text: &str) -> Found {
     let mut more = false;
     for (token, mark) in TOKENS {
         match begins(text, token) {
-            Found::Yes(_, len) => return Found::Yes(mark, len),
+            Found::Yes(_, len) => return Found::Yes(*mark, len),
             Found::More => more = true,
             Found::No => {}
         }
@@ -179,11 +206,24 @@ fn header(text: &str) -> Found {
     let name_len = rest.len() - rest.trim_start_matches(plain).len();
     let (name, behind) = rest.split_at(name_len);
     let whole = len + name_len;
+    let calls = name.contains(" to=");
+    if starts && calls {
+        return if behind.is_empty() {
+            Found::More
+        } else {
+            Found::Yes(Mark::Call("<|call|>"), whole)
+        };
+    }
     if starts {
         // The text after it decides what starts here.
         return if behind.is_empty() { Found::More } else { Found::Yes(Mark::Silent, whole) };
     }
-    let mark = if name.trim_start().starts_with("final") { Mark::Answer } else { Mark::Think };
+    let mark = match name.trim_start() {
+        name if name.starts_with("final") => Mark::Answer,
+        // To whom the message goes: `commentary to=functions.f`.
+        _ if calls => Mark::Call("<|call|>"),
+        _ => Mark::Think,
+    };
     match begins(behind, "<|message|>") {
         Found::Yes(_, more) => Found::Yes(mark, whole + more),
         Found::More => Found::More,
@@ -217,7 +257,9 @@ fn element(text: &str) -> Found {
     // For example `seed:think`.
     let bare = name.rsplit(':').next().unwrap_or_default();
     let thinks = THINKING.split(' ').any(|known| known == bare);
-    let calls = CALLING.iter().find(|(known, _)| *known == bare).map(|(_, close)| *close);
+    let known =
+        |name: &str| CALLING.iter().find(|(known, _)| *known == name).map(|(_, close)| *close);
+    let calls = known(&name).or_else(|| known(bare));
     let named = bare == "function";
     if !(thinks || calls.is_some()) || !(behind.is_whitespace() || "/>=".contains(behind)) {
         return Found::No;

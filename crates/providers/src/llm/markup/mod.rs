@@ -113,6 +113,14 @@ impl AnswerFilter {
                 self.read(true);
                 self.call_begins();
             }
+            LlmDelta::Call(mut request) => {
+                self.hand_on();
+                // `functions.f:0`: some models write where the tool stands.
+                if let Some(tool) = written_calls::offered(&request.name, &self.tools) {
+                    tool.name.clone_into(&mut request.name);
+                }
+                self.ready.push_back(LlmDelta::Call(request));
+            }
             other => {
                 self.hand_on();
                 self.ready.push_back(other);

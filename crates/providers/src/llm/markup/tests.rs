@@ -1,6 +1,6 @@
 //! Tests that separate the answer from thinking and from other text.
 
-use hearken_ports::{LlmDelta, OfferedTool, Prompt, ToolChoice};
+use hearken_ports::{LlmDelta, OfferedTool, Prompt, ToolChoice, ToolRequest};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -181,6 +181,16 @@ fn calls_written_as_text_are_calls() {
         "<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0<|tool_call_argument_begin|>{\"city\": \"柏林\"}<|tool_call_end|><|tool_calls_section_end|>",
         "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n```json\n{\"city\": \"柏林\"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
         "```tool_call\n{\"name\": \"get_weather\", \"args\": {\"city\": \"柏林\"}}\n```",
+        "```tool_code\nprint(get_weather(city=\"柏林\"))\n```",
+        "<|tool_call_start|>[get_weather(city='柏林')]<|tool_call_end|>",
+        "<start_function_call>call:get_weather{city:<escape>柏林<escape>}<end_function_call>",
+        "<function_calls>\n<invoke name=\"get_weather\">\n<parameter name=\"city\">柏林</parameter>\n</invoke>\n</function_calls>",
+        "<invoke name=\"get_weather\"><parameter name=\"city\">柏林</parameter></invoke>",
+        "<minimax:tool_call>\n<invoke name=\"get_weather\">\n<parameter name=\"city\">柏林</parameter>\n</invoke>\n</minimax:tool_call>",
+        "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"get_weather\">\n<｜DSML｜parameter name=\"city\" string=\"true\">柏林</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>",
+        "<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>{\"city\": \"柏林\"}<|call|>",
+        "<|start|>assistant<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>{\"city\": \"柏林\"}<|call|>",
+        "<|start|>assistant to=functions.get_weather<|channel|>commentary json<|message|>{\"city\": \"柏林\"}<|call|>",
         "<think>I call <tool_call>{\"name\": \"self_set_volume\"}</tool_call></think><tool_call>{\"name\": \"get_weather\", \"arguments\": {\"city\": \"柏林\"}}</tool_call>",
     ] {
         assert_eq!(said(text), call, "{text}");
@@ -189,6 +199,53 @@ fn calls_written_as_text_are_calls() {
     assert_eq!(said(two), "Sure. «get_weather{}»self_set_volume{}» Done.");
     let typed = "<function=get_weather><parameter=city>7</parameter><parameter=days>7</parameter></function>";
     assert_eq!(said(typed), "«get_weather{\"city\":\"7\",\"days\":7}»");
+    let python = "<|tool_call_start|>[get_weather(city='it\\'s', days=7), self_set_volume(a=[1, True], b={'c': None})]<|tool_call_end|>";
+    assert_eq!(
+        said(python),
+        "«get_weather{\"city\":\"it's\",\"days\":7}»self_set_volume{\"a\":[1,true],\"b\":{\"c\":null}}»"
+    );
+    let invoked = "<｜DSML｜function_calls><｜DSML｜invoke name=\"get_weather\"><｜DSML｜parameter name=\"days\" string=\"false\">7</｜DSML｜parameter></｜DSML｜invoke></｜DSML｜function_calls>Done.";
+    assert_eq!(said(invoked), "«get_weather{\"days\":7}»Done.");
+}
+
+#[test]
+fn a_tool_is_known_by_the_place_that_a_model_writes_before_it() {
+    for name in [
+        "functions.get_weather",
+        "functions.get_weather:0",
+        "default_api.get_weather",
+        "get.weather",
+    ] {
+        let mut screen = AnswerFilter::new(&prompt(), Opening::Marked);
+        let call = |name: &str| {
+            LlmDelta::Call(ToolRequest {
+                id: "a".into(),
+                name: name.into(),
+                arguments: "{}".into(),
+            })
+        };
+        screen.push(call(name));
+        assert_eq!(screen.pop(), Some(call("get_weather")), "{name}");
+        screen.push(call("open_door"));
+        assert_eq!(screen.pop(), Some(call("open_door")));
+    }
+}
+
+#[test]
+fn ends_of_messages_are_no_text() {
+    for end in [
+        "<|im_end|>",
+        "<|endoftext|>",
+        "<end_of_turn>",
+        "<｜end▁of▁sentence｜>",
+        "<|eot_id|>",
+        "<|end|>",
+        "<|call|>",
+        "</s>",
+        "<eos>",
+    ] {
+        assert_eq!(said(&format!("It is five.{end}")), "It is five.", "{end}");
+    }
 }
 
 #[test]
@@ -206,7 +263,7 @@ fn calls_that_cannot_be_made_are_dropped() {
             if text.contains("```") { "Hi.```tool_code\nprint(get_weather())" } else { "Hi." };
         assert_eq!(said(text), expected, "{text}");
     }
-    assert_eq!(said("```tool_code\nprint(get_weather())\n```"), "");
+    assert_eq!(said("```tool_code\nprint(open_door())\n```"), "");
     let long = format!("Hi.<tool_call>{}</tool_call>Bye.", "x".repeat(100_000));
     assert_eq!(said(&long), "Hi.Bye.");
     let forbidden = Prompt { tool_choice: ToolChoice::None, ..prompt() };

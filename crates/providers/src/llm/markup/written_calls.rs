@@ -4,7 +4,9 @@
 //! - `{"name": "f", "arguments": {..}}`, one or several, also in an array (Qwen, Hermes, Granite);
 //! - `<function=f>{..}</function>`, or with `<parameter=x>1</parameter>` in it (Llama, Qwen-Coder);
 //! - `f <arg_key>x</arg_key> <arg_value>1</arg_value>` (GLM);
-//! - `f{..}`, with tokens around the name (Mistral, Kimi, DeepSeek).
+//! - `f{..}`, with tokens around the name (Mistral, Kimi, DeepSeek, gpt-oss);
+//! - `<invoke name="f">` with `<parameter name="x">1</parameter>` in it (Claude, MiniMax, DeepSeek);
+//! - `[f(x=1)]`, as in Python (LFM, Gemma), and `call:f{x:1}` (Gemma).
 
 use hearken_ports::OfferedTool;
 use serde_json::{Map, Value};
@@ -22,7 +24,10 @@ pub(super) fn calls(text: &str, tools: &[OfferedTool]) -> Vec<(String, String)> 
     });
     for part in parts {
         let read = elements(part, tools)
+            .or_else(|| invocations(part, tools))
             .or_else(|| pairs(part, tools))
+            .or_else(|| expressions(part, tools))
+            .or_else(|| bare_keys(part, tools))
             .unwrap_or_else(|| objects(part, tools));
         found.extend(read);
     }
@@ -36,12 +41,16 @@ pub(super) fn calls(text: &str, tools: &[OfferedTool]) -> Vec<(String, String)> 
 type Call = (String, Map<String, Value>);
 
 /// Returns the offered tool of this name. Models write dots or slashes in names, as the tool may
-/// have been called before.
-fn offered<'a>(name: &str, tools: &'a [OfferedTool]) -> Option<&'a OfferedTool> {
+/// have been called before, and what it belongs to: `functions.f:0`.
+pub(super) fn offered<'a>(name: &str, tools: &'a [OfferedTool]) -> Option<&'a OfferedTool> {
     let name = name.trim();
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
     let legal: String = name.chars().map(plain).collect();
-    tools.iter().find(|tool| tool.name == name).or_else(|| tools.iter().find(|t| t.name == legal))
+    let unnumbered = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let unnumbered = unnumbered.strip_suffix(':').unwrap_or(name);
+    let last = unnumbered.rsplit(['.', '/', ':']).next().unwrap_or_default();
+    let named = |wanted: &str| tools.iter().find(|tool| tool.name == wanted);
+    named(name).or_else(|| named(&legal)).or_else(|| named(last))
 }
 
 /// Parses `<function=f>` and its content.
@@ -81,6 +90,200 @@ fn as_declared(value: &str, name: &str, tool: &OfferedTool) -> Value {
     let text = tool.parameters["properties"][name]["type"] == "string";
     let read = || serde_json::from_str(value.trim()).ok();
     read().filter(|_| !text).unwrap_or_else(|| Value::String(value.to_owned()))
+}
+
+/// Parses `<invoke name="f">` and its parameters, whatever stands between `<` and the names of both.
+fn invocations(text: &str, tools: &[OfferedTool]) -> Option<Vec<Call>> {
+    let mut found = None::<Vec<Call>>;
+    for part in text.split("invoke name=").skip(1) {
+        let found = found.get_or_insert_default();
+        let (name, body) = part.split_once('>')?;
+        let Some(tool) = offered(name.trim().trim_matches(['"', '\'']), tools) else { continue };
+        let body = body.split("invoke>").next().unwrap_or_default();
+        let mut arguments = Map::new();
+        for parameter in body.split("parameter name=").skip(1) {
+            let Some((head, value)) = parameter.split_once('>') else { continue };
+            let (name, attributes) = head.split_once(' ').unwrap_or((head, ""));
+            let name = name.trim_matches(['"', '\'']);
+            let value = value.rfind("parameter>").map_or(value, |closing| &value[..closing]);
+            let end = value.rfind("</").unwrap_or(value.len());
+            let value = value[..end].trim_matches('\n');
+            let value = match attributes.contains("string=\"true\"") {
+                true => Value::String(value.to_owned()),
+                false => as_declared(value, name, tool),
+            };
+            arguments.insert(name.to_owned(), value);
+        }
+        found.push((tool.name.clone(), arguments));
+    }
+    found
+}
+
+/// Parses `[f(x=1), g(y="z")]`, also alone and in `print()`. None if it is nothing of that form.
+fn expressions(text: &str, tools: &[OfferedTool]) -> Option<Vec<Call>> {
+    let text = text.trim();
+    let text =
+        text.strip_prefix("print(").map_or(text, |inner| inner.strip_suffix(')').unwrap_or(inner));
+    let mut rest = text.trim().trim_start_matches('[');
+    let mut found = Vec::new();
+    loop {
+        let (name, behind) = rest.split_once('(')?;
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
+        let name = name.trim();
+        if name.is_empty() || !name.chars().all(is_name) {
+            return None;
+        }
+        let mut literal = Literal { rest: behind };
+        let arguments = literal.keywords()?;
+        if let Some(tool) = offered(name, tools) {
+            found.push((tool.name.clone(), arguments));
+        }
+        rest = literal.rest.trim_start();
+        match rest.strip_prefix([',', ';']) {
+            Some(behind) if found.len() < MAX_CALLS => rest = behind,
+            _ => return Some(found),
+        }
+    }
+}
+
+/// Values as Python writes them.
+struct Literal<'a> {
+    rest: &'a str,
+}
+
+/// Deepest nesting of a value.
+const MAX_DEPTH: usize = 16;
+
+impl Literal<'_> {
+    /// Parses `x=1, y=2)`.
+    fn keywords(&mut self) -> Option<Map<String, Value>> {
+        let mut arguments = Map::new();
+        loop {
+            self.skip_blanks();
+            if self.take(')') {
+                return Some(arguments);
+            }
+            let (name, behind) = self.rest.split_once('=')?;
+            let name = name.trim().to_owned();
+            self.rest = behind;
+            arguments.insert(name, self.value(0)?);
+            self.skip_blanks();
+            if !self.take(',') && !self.rest.starts_with(')') {
+                return None;
+            }
+        }
+    }
+
+    fn skip_blanks(&mut self) {
+        self.rest = self.rest.trim_start();
+    }
+
+    fn take(&mut self, wanted: char) -> bool {
+        let behind = self.rest.strip_prefix(wanted);
+        self.rest = behind.unwrap_or(self.rest);
+        behind.is_some()
+    }
+
+    fn value(&mut self, depth: usize) -> Option<Value> {
+        self.skip_blanks();
+        if depth > MAX_DEPTH {
+            return None;
+        }
+        match self.rest.chars().next()? {
+            quote @ ('"' | '\'') => self.text(quote).map(Value::String),
+            '[' | '(' => {
+                self.rest = &self.rest[1..];
+                let mut items = Vec::new();
+                loop {
+                    self.skip_blanks();
+                    if self.take(']') || self.take(')') {
+                        return Some(Value::Array(items));
+                    }
+                    items.push(self.value(depth + 1)?);
+                    self.skip_blanks();
+                    self.take(',');
+                }
+            }
+            '{' => {
+                self.rest = &self.rest[1..];
+                let mut fields = Map::new();
+                loop {
+                    self.skip_blanks();
+                    if self.take('}') {
+                        return Some(Value::Object(fields));
+                    }
+                    let quote = self.rest.chars().next().filter(|c| matches!(c, '"' | '\''))?;
+                    let name = self.text(quote)?;
+                    self.skip_blanks();
+                    if !self.take(':') {
+                        return None;
+                    }
+                    fields.insert(name, self.value(depth + 1)?);
+                    self.skip_blanks();
+                    self.take(',');
+                }
+            }
+            _ => {
+                let end = self.rest.find([',', ')', ']', '}']).unwrap_or(self.rest.len());
+                let (word, behind) = self.rest.split_at(end);
+                self.rest = behind;
+                match word.trim() {
+                    "True" => Some(true.into()),
+                    "False" => Some(false.into()),
+                    "None" => Some(Value::Null),
+                    word => serde_json::from_str(word).ok(),
+                }
+            }
+        }
+    }
+
+    /// Parses a text in these quotes.
+    fn text(&mut self, quote: char) -> Option<String> {
+        let mut text = String::new();
+        let mut letters = self.rest.char_indices().skip(1);
+        while let Some((at, c)) = letters.next() {
+            match c {
+                '\\' => match letters.next()?.1 {
+                    'n' => text.push('\n'),
+                    't' => text.push('\t'),
+                    other => text.push(other),
+                },
+                c if c == quote => {
+                    self.rest = &self.rest[at + 1..];
+                    return Some(text);
+                }
+                c => text.push(c),
+            }
+        }
+        None
+    }
+}
+
+/// Parses `call:f{x:1,y:<escape>text<escape>}`.
+fn bare_keys(text: &str, tools: &[OfferedTool]) -> Option<Vec<Call>> {
+    const QUOTE: &str = "<escape>";
+    let (name, body) = text.trim().strip_prefix("call:")?.split_once('{')?;
+    let Some(tool) = offered(name, tools) else { return Some(Vec::new()) };
+    let mut arguments = Map::new();
+    let mut rest = body;
+    while let Some((key, behind)) = rest.split_once(':') {
+        let key = key.trim_matches([',', ' ', '\n', '"']);
+        let value = match behind.strip_prefix(QUOTE) {
+            Some(quoted) => {
+                let (value, behind) = quoted.split_once(QUOTE)?;
+                rest = behind;
+                Value::String(value.to_owned())
+            }
+            None => {
+                let end = behind.find([',', '}']).unwrap_or(behind.len());
+                rest = &behind[end..];
+                as_declared(behind[..end].trim(), key, tool)
+            }
+        };
+        arguments.insert(key.to_owned(), value);
+        rest = rest.trim_start_matches(',');
+    }
+    Some(vec![(tool.name.clone(), arguments)])
 }
 
 /// Parses a name, followed by its arguments as pairs of elements.

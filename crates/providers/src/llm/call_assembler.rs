@@ -1,0 +1,426 @@
+//! Calls of an answer, out of the fragments in which servers send them. Not for the JSON around a fragment.
+//!
+//! A fragment belongs to the call with its id, else to that with its index, else to the last one. Servers differ in each of
+//! these: they give all calls one index or one id, each fragment another id, no index, or repeat names and arguments.
+//! What decides then is whether a call is complete and whether a fragment has a name.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use hearken_ports::ToolRequest;
+use serde_json::{Map, Value};
+
+/// Most calls of one answer. Further ones are ignored.
+pub(super) const MAX_CALLS: usize = 64;
+/// Beginnings of arguments that are tried, from either end: a server that repeats itself does so once.
+const MAX_BEGINNINGS: usize = 4;
+
+/// Longest id that every vendor takes.
+const MAX_ID: usize = 40;
+
+/// Returns the id of a call as every vendor takes it: a conversation may go on at another one.
+pub(super) fn sent_id(id: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+    match id.chars().count() {
+        0 => "_".to_owned(),
+        1..=MAX_ID => id.chars().map(plain).collect(),
+        _ => {
+            // The same for a call and its result.
+            let mut hasher = DefaultHasher::new();
+            id.hash(&mut hasher);
+            format!("call_{:016x}", hasher.finish())
+        }
+    }
+}
+
+/// Fragment of a call.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Fragment {
+    pub(super) index: Option<u64>,
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) arguments: String,
+}
+
+/// Call that is still being written.
+struct PartialCall {
+    index: Option<u64>,
+    id: String,
+    name: String,
+    arguments: Vec<String>,
+}
+
+/// Calls so far.
+#[derive(Default)]
+pub(super) struct CallAssembler {
+    calls: Vec<PartialCall>,
+    arguments_bytes: usize,
+}
+
+impl CallAssembler {
+    /// Adds a fragment.
+    pub(super) fn add(&mut self, fragment: Fragment) {
+        let place = self.place(&fragment).unwrap_or(self.calls.len());
+        if place == self.calls.len() {
+            if place >= MAX_CALLS {
+                return;
+            }
+            let Fragment { index, .. } = fragment;
+            self.calls.push(PartialCall {
+                index,
+                id: String::new(),
+                name: String::new(),
+                arguments: Vec::new(),
+            });
+        }
+        let call = &mut self.calls[place];
+        if call.id.is_empty() {
+            call.id = fragment.id;
+        }
+        if call.name.is_empty() {
+            call.name = fragment.name;
+        }
+        if !fragment.arguments.is_empty() {
+            self.arguments_bytes += fragment.arguments.len();
+            call.arguments.push(fragment.arguments);
+        }
+    }
+
+    /// Returns the bytes of all arguments.
+    pub(super) fn arguments_bytes(&self) -> usize {
+        self.arguments_bytes
+    }
+
+    /// Returns the calls, and begins anew. No two have the same id.
+    pub(super) fn take(&mut self) -> Vec<ToolRequest> {
+        self.arguments_bytes = 0;
+        let mut requests: Vec<ToolRequest> = Vec::new();
+        for (number, call) in std::mem::take(&mut self.calls).into_iter().enumerate() {
+            let arguments = arguments_of(&call.arguments);
+            let mut id = call.id;
+            if !id.is_empty() && requests.iter().any(|request| request.id == id) {
+                id = format!("{id}_{number}");
+            }
+            requests.push(ToolRequest { id, name: call.name, arguments });
+        }
+        requests
+    }
+
+    /// Returns the place of the call that a fragment belongs to; none if it begins another one.
+    fn place(&self, fragment: &Fragment) -> Option<usize> {
+        let of_index =
+            fragment.index.and_then(|_| self.calls.iter().rposition(|c| c.index == fragment.index));
+        let has_id = !fragment.id.is_empty();
+        let of_id = self.calls.iter().rposition(|call| has_id && call.id == fragment.id);
+        if let Some(place) = of_id {
+            let call = &self.calls[place];
+            let is_renumbered =
+                fragment.index.is_some() && call.index.is_some() && fragment.index != call.index;
+            if !is_renumbered {
+                return Some(place);
+            }
+            // One id at two indexes: two calls, or one that is counted on with each fragment.
+            return of_index
+                .or((fragment.name.is_empty() || !call.ends_before(fragment)).then_some(place));
+        }
+        let place = match of_index {
+            Some(place) => place,
+            None if fragment.index.is_some()
+                && !(fragment.name.is_empty() && fragment.id.is_empty()) =>
+            {
+                return None;
+            }
+            None => self.calls.len().checked_sub(1)?,
+        };
+        let call = &self.calls[place];
+        let has_other_id = has_id && !call.id.is_empty();
+        let goes_on = match (fragment.name.is_empty(), has_other_id) {
+            (true, _) => true,
+            (false, true) => call.name == fragment.name && call.lacks(fragment),
+            (false, false) => !call.ends_before(fragment),
+        };
+        goes_on.then_some(place)
+    }
+}
+
+impl PartialCall {
+    /// Returns true if a fragment with a name, and without an id that differs, begins another call.
+    fn ends_before(&self, fragment: &Fragment) -> bool {
+        if fragment.name.is_empty() || self.name.is_empty() {
+            return false;
+        }
+        let arguments = arguments_of(&self.arguments);
+        let begins = fragment.arguments.trim_start().starts_with('{');
+        // An empty object is how some begin, and the whole how some end.
+        let is_whole =
+            is_object(&arguments) && arguments != "{}" && arguments != fragment.arguments;
+        self.name != fragment.name || (begins && is_whole)
+    }
+
+    /// Returns true if these arguments were begun, and the fragment goes on with them.
+    fn lacks(&self, fragment: &Fragment) -> bool {
+        let more = fragment.arguments.trim_start();
+        let arguments = arguments_of(&self.arguments);
+        !arguments.is_empty()
+            && !is_object(&arguments)
+            && !more.is_empty()
+            && !more.starts_with('{')
+    }
+}
+
+/// Joins the fragments of arguments. Some servers begin with `{}`, send the whole again at the end, or the whole so far
+/// each time: where all fragments are no object together, those from a later beginning on are tried.
+fn arguments_of(fragments: &[String]) -> String {
+    let whole = fragments.concat();
+    if whole.trim().is_empty() || is_object(&whole) {
+        return whole;
+    }
+    let fragments = match fragments {
+        [first, rest @ ..] if first.trim() == "{}" => rest,
+        all => all,
+    };
+    let begins = |place: &usize| fragments[*place].trim_start().starts_with('{');
+    let beginnings: Vec<usize> = (1..fragments.len()).filter(begins).collect();
+    let first = beginnings.iter().take(MAX_BEGINNINGS);
+    let last =
+        beginnings.iter().skip(MAX_BEGINNINGS.max(beginnings.len().saturating_sub(MAX_BEGINNINGS)));
+    let places: Vec<usize> = first.chain(last).copied().collect();
+    let behind =
+        std::iter::once(0).chain(places.iter().copied()).map(|place| fragments[place..].concat());
+    let ahead = places.iter().rev().map(|place| fragments[..*place].concat());
+    behind.chain(ahead).find(|part| is_object(part)).unwrap_or(whole)
+}
+
+fn is_object(text: &str) -> bool {
+    text.trim_start().starts_with('{') && serde_json::from_str::<Map<String, Value>>(text).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn fragment(index: Option<u64>, id: &str, name: &str, arguments: &str) -> Fragment {
+        Fragment { index, id: id.into(), name: name.into(), arguments: arguments.into() }
+    }
+
+    fn assembled(fragments: &[Fragment]) -> Vec<String> {
+        let mut assembler = CallAssembler::default();
+        fragments.iter().for_each(|fragment| assembler.add(fragment.clone()));
+        let calls = assembler.take().into_iter();
+        calls.map(|call| format!("{} {} {}", call.id, call.name, call.arguments)).collect()
+    }
+
+    /// What is sent, and the calls of it.
+    type Row<'a> = (&'a str, &'a [Fragment], &'a [&'a str]);
+
+    fn are_understood(rows: &[Row<'_>]) {
+        for (what, fragments, calls) in rows {
+            assert_eq!(assembled(fragments), *calls, "{what}");
+        }
+    }
+
+    #[test]
+    fn one_call_is_understood_however_it_is_cut() {
+        let zero = Some(0);
+        are_understood(&[
+            (
+                "a new id in each, and an empty name",
+                &[
+                    fragment(zero, "1", "f", ""),
+                    fragment(zero, "2", "", "{\"x\":"),
+                    fragment(zero, "3", "", "1}"),
+                ],
+                &["1 f {\"x\":1}"],
+            ),
+            (
+                "the same without an index",
+                &[fragment(None, "1", "f", "{"), fragment(None, "2", "", "}")],
+                &["1 f {}"],
+            ),
+            (
+                "an object first",
+                &[
+                    fragment(zero, "1", "f", "{}"),
+                    fragment(zero, "", "", "{\"x\":"),
+                    fragment(zero, "", "", "1}"),
+                ],
+                &["1 f {\"x\":1}"],
+            ),
+            (
+                "the whole again",
+                &[
+                    fragment(zero, "1", "f", "{\"x\":"),
+                    fragment(zero, "1", "f", "1}"),
+                    fragment(zero, "1", "f", "{\"x\":1}"),
+                ],
+                &["1 f {\"x\":1}"],
+            ),
+            (
+                "the whole so far each time",
+                &[
+                    fragment(zero, "1", "f", "{\"x\""),
+                    fragment(zero, "1", "f", "{\"x\":1"),
+                    fragment(zero, "1", "f", "{\"x\":1}"),
+                ],
+                &["1 f {\"x\":1}"],
+            ),
+        ]);
+    }
+
+    #[test]
+    fn several_calls_are_told_apart_whatever_their_ids_and_indexes() {
+        let zero = Some(0);
+        let one = Some(1);
+        are_understood(&[
+            (
+                "two without ids at one index",
+                &[fragment(zero, "", "f", ""), fragment(zero, "", "g", "")],
+                &[" f ", " g "],
+            ),
+            (
+                "the same with arguments",
+                &[fragment(zero, "", "f", "{\"x\":1}"), fragment(zero, "", "f", "{\"x\":2}")],
+                &[" f {\"x\":1}", " f {\"x\":2}"],
+            ),
+            (
+                "one sent twice",
+                &[fragment(zero, "", "f", "{\"x\":1}"), fragment(zero, "", "f", "{\"x\":1}")],
+                &[" f {\"x\":1}"],
+            ),
+            (
+                "one id at two indexes",
+                &[
+                    fragment(zero, "1", "f", "{\"x\":1}"),
+                    fragment(one, "1", "f", "{\"x\":"),
+                    fragment(one, "1", "", "2}"),
+                ],
+                &["1 f {\"x\":1}", "1_1 f {\"x\":2}"],
+            ),
+            (
+                "one that is counted on",
+                &[fragment(zero, "1", "f", "{\"x\":"), fragment(one, "1", "", "1}")],
+                &["1 f {\"x\":1}"],
+            ),
+            (
+                "an index of its own for each fragment",
+                &[fragment(zero, "1", "f", "{\"x\":"), fragment(one, "", "", "1}")],
+                &["1 f {\"x\":1}"],
+            ),
+            (
+                "the name and another id in each",
+                &[fragment(zero, "1", "f", "{\"x\":"), fragment(zero, "2", "f", "1}")],
+                &["1 f {\"x\":1}"],
+            ),
+        ]);
+    }
+
+    #[test]
+    fn ids_are_sent_in_a_form_that_every_vendor_takes() {
+        assert_eq!(
+            ["call_a-1", "functions.f:0", ""].map(sent_id),
+            ["call_a-1", "functions_f_0", "_"]
+        );
+        let long = "chatcmpl-tool-9c5c8d9e3d4a4f1c8e6b7a5d4c3b2a1f";
+        assert!(sent_id(long).len() <= MAX_ID && sent_id(long) == sent_id(long));
+        assert_ne!(sent_id(long), sent_id(&format!("{long}0")));
+    }
+
+    #[test]
+    fn nested_objects_are_no_repeats() {
+        let nested = [
+            fragment(Some(0), "1", "f", "{\"a\":"),
+            fragment(Some(0), "", "", "{\"a\":1}"),
+            fragment(Some(0), "", "", "}"),
+        ];
+        assert_eq!(assembled(&nested), ["1 f {\"a\":{\"a\":1}}"]);
+    }
+
+    /// How a server writes a call.
+    #[derive(Debug, Clone)]
+    struct Habits {
+        has_index: bool,
+        repeats_id: bool,
+        repeats_name: bool,
+        begins_with_an_object: bool,
+        ends_with_the_whole: bool,
+    }
+
+    fn habits() -> impl Strategy<Value = Habits> {
+        any::<[bool; 5]>().prop_map(
+            |[has_index, repeats_id, repeats_name, begins_with_an_object, ends_with_the_whole]| {
+                Habits {
+                    has_index,
+                    repeats_id,
+                    repeats_name,
+                    begins_with_an_object,
+                    ends_with_the_whole,
+                }
+            },
+        )
+    }
+
+    /// The fragments of a call whose arguments are cut at these places.
+    fn cut(
+        number: u64,
+        name: &str,
+        arguments: &str,
+        cuts: &[prop::sample::Index],
+        habits: &Habits,
+    ) -> Vec<Fragment> {
+        let mut places: Vec<usize> =
+            cuts.iter().map(|cut| cut.index(arguments.len() + 1)).collect();
+        places.retain(|place| arguments.is_char_boundary(*place));
+        places.extend([0, arguments.len()]);
+        places.sort_unstable();
+        let mut parts: Vec<&str> =
+            places.windows(2).map(|ends| &arguments[ends[0]..ends[1]]).collect();
+        if habits.begins_with_an_object {
+            parts.insert(0, "{}");
+        }
+        if habits.ends_with_the_whole {
+            parts.push(arguments);
+        }
+        let id = format!("call_{number}");
+        let index = habits.has_index.then_some(number);
+        let fragments = parts.iter().enumerate().map(|(n, part)| {
+            let told = |text: &str, repeats| {
+                if n == 0 || repeats { text.to_owned() } else { String::new() }
+            };
+            Fragment {
+                index,
+                id: told(&id, habits.repeats_id),
+                name: told(name, habits.repeats_name),
+                arguments: (*part).to_owned(),
+            }
+        });
+        fragments.collect()
+    }
+
+    proptest! {
+        #[test]
+        fn however_calls_are_cut_and_repeated_the_same_come_out(
+            calls in prop::collection::vec(
+                ("[a-z]{1,6}", "[a-z]{0,6}", 0..1_000_u32, prop::collection::vec(any::<prop::sample::Index>(), 0..5)), 1..4),
+            habits in habits(),
+        ) {
+            let mut fragments = Vec::new();
+            let mut expected = Vec::new();
+            for (number, (name, key, value, cuts)) in (0..).zip(&calls) {
+                let arguments = serde_json::json!({ key: { "nested": value }, "text": "} {\"" }).to_string();
+                fragments.extend(cut(number, name, &arguments, cuts, &habits));
+                expected.push(format!("call_{number} {name} {arguments}"));
+            }
+            prop_assert_eq!(assembled(&fragments), expected);
+        }
+
+        #[test]
+        fn any_fragments_are_survived(
+            fragments in prop::collection::vec((prop::option::of(0..3_u64), "[ab]?", "[fg]?", "[{}\":x1]{0,4}"), 0..100),
+        ) {
+            let all: Vec<Fragment> = fragments.iter().map(|(i, id, name, a)| fragment(*i, id, name, a)).collect();
+            let calls = assembled(&all);
+            prop_assert!(calls.len() <= MAX_CALLS);
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! What servers that speak FunASR's protocol really send, and when. Not for the recogniser's contract.
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use hearken_ports::{ProviderErrorKind, UtteranceSpec};
+use hearken_providers::AsrSettings;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio_tungstenite::tungstenite::Message;
+
+/// Serves one utterance: sends `during` at its first sound and `after` at its end, then nothing more.
+async fn serve(listener: TcpListener, during: Vec<Value>, after: Vec<Value>) {
+    let (stream, _) = listener.accept().await.unwrap();
+    let mut socket = tokio_tungstenite::accept_async(stream).await.unwrap();
+    let mut during = during.into_iter();
+    while let Some(Ok(message)) = socket.next().await {
+        let messages: Vec<Value> = match message {
+            Message::Binary(_) => during.by_ref().collect(),
+            Message::Text(text) if text.contains("false") => after.clone(),
+            _ => Vec::new(),
+        };
+        for message in messages {
+            socket.send(Message::text(message.to_string())).await.unwrap();
+        }
+    }
+}
+
+/// What is heard where the server sends these messages.
+async fn heard(during: Vec<Value>, after: Vec<Value>) -> Result<String, ProviderErrorKind> {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("funasr+ws://{}", listener.local_addr().unwrap());
+    let server = tokio::spawn(serve(listener, during, after));
+    let settings = AsrSettings { url, result_timeout_ms: 20_000, ..AsrSettings::default() };
+    let asr = hearken_providers::asr(&settings).expect("the settings are right");
+    let mut utterance = asr.open(UtteranceSpec::default()).await.unwrap();
+    utterance.push(&[1_000; 960]).await.unwrap();
+    let transcript = utterance.finish().await;
+    server.abort();
+    transcript.map(|transcript| transcript.text).map_err(|error| error.kind)
+}
+
+#[tokio::test]
+async fn whatever_its_fields_are_a_result_is_read() {
+    let rows = [
+        (json!({ "mode": "offline", "text": "开灯", "is_final": false }), "开灯"),
+        (json!({ "mode": "offline", "text": "开灯", "is_final": null }), "开灯"),
+        (json!({ "mode": "offline", "text": "开灯", "is_final": "true" }), "开灯"),
+        (json!({ "mode": null, "text": "开灯" }), "开灯"),
+        (json!({ "text": "开灯", "timestamp": [[1, 2]], "stamp_sents": [{}] }), "开灯"),
+        (json!({ "mode": "offline", "text": "<|zh|><|HAPPY|><|Speech|><|withitn|>开灯" }), "开灯"),
+        (json!({ "mode": "offline", "text": "<|nospeech|><|Event_UNK|>." }), ""),
+        (json!({ "mode": "offline", "text": "" }), ""),
+        (json!({ "mode": "offline", "text": null, "is_final": true }), ""),
+    ];
+    for (result, words) in rows {
+        assert_eq!(heard(vec![], vec![result.clone()]).await.as_deref(), Ok(words), "{result}");
+    }
+}
+
+#[tokio::test]
+async fn a_confirmation_is_no_result_and_no_fault() {
+    let confirmation = json!({ "mode": "offline", "wav_name": "utterance", "status": "ok" });
+    let result = json!({ "mode": "offline", "text": "开灯" });
+    assert_eq!(
+        heard(vec![confirmation.clone()], vec![confirmation, result]).await.as_deref(),
+        Ok("开灯")
+    );
+}
+
+#[tokio::test]
+async fn pieces_are_one_transcript_whenever_they_come() {
+    let piece = |text: &str| json!({ "mode": "offline", "text": text, "is_final": false });
+    let one = piece("打开");
+    let two = piece("客厅的灯");
+    let whole = Ok("打开客厅的灯");
+    assert_eq!(
+        heard(vec![], vec![one.clone(), two.clone()]).await.as_deref(),
+        whole,
+        "both after the end"
+    );
+    assert_eq!(
+        heard(vec![one.clone()], vec![two.clone()]).await.as_deref(),
+        whole,
+        "one before it"
+    );
+    assert_eq!(heard(vec![one, two], vec![]).await.as_deref(), whole, "nothing after it");
+}

@@ -1,0 +1,309 @@
+//! HTTP client of rmcp's transport: reads what real servers answer, with [`Repair`], and tells a lost session in whatever form it
+//! is told. Not for sessions and streams, which are rmcp's.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::stream::{self, BoxStream};
+use futures_util::{Stream, StreamExt as _, TryStreamExt as _};
+use reqwest::header::{
+    ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
+};
+use reqwest::{Response, StatusCode};
+use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::transport::streamable_http_client::{
+    AuthRequiredError, HttpStatusError, SseError, StreamableHttpClient, StreamableHttpError,
+    StreamableHttpPostResponse,
+};
+use sse_stream::{Sse, SseStream};
+
+use super::jsonrpc_repair::Repair;
+use super::mapping;
+
+const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+/// Headers that are ours alone.
+const RESERVED: [HeaderName; 2] = [ACCEPT, SESSION];
+const BOTH: &str = "text/event-stream, application/json";
+/// Longest answer that is no stream, in bytes, and longest of an error.
+const MAX_BODY_BYTES: usize = 16 << 20;
+const MAX_ERROR_BYTES: usize = 64 << 10;
+
+type HttpError = StreamableHttpError<reqwest::Error>;
+type Events = BoxStream<'static, Result<Sse, SseError>>;
+
+/// HTTP client of one server.
+#[derive(Clone)]
+pub(super) struct RepairingClient(pub(super) reqwest::Client);
+
+impl StreamableHttpClient for RepairingClient {
+    type Error = reqwest::Error;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<StreamableHttpPostResponse, HttpError> {
+        let most = MAX_BODY_BYTES;
+        self.post_message_with_max_sse_event_size(
+            uri,
+            message,
+            session_id,
+            auth_header,
+            custom_headers,
+            most,
+        )
+        .await
+    }
+
+    async fn post_message_with_max_sse_event_size(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+        max_sse_event_size: usize,
+    ) -> Result<StreamableHttpPostResponse, HttpError> {
+        let mut request = self.0.post(&*uri).header(ACCEPT, BOTH);
+        if let Some(token) = auth_header {
+            request = request.bearer_auth(token);
+        }
+        for (name, value) in custom_headers {
+            if RESERVED.contains(&name) {
+                return Err(StreamableHttpError::ReservedHeaderConflict(name.to_string()));
+            }
+            request = request.header(name, value);
+        }
+        let in_session = session_id.is_some();
+        if let Some(session_id) = session_id {
+            request = request.header(SESSION, &*session_id);
+        }
+        let response = request.json(&message).send().await.map_err(StreamableHttpError::Client)?;
+        let status = response.status();
+        if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
+            return Ok(StreamableHttpPostResponse::Accepted);
+        }
+        if !status.is_success() {
+            return refused(response, &message, in_session).await;
+        }
+        let mut repair = Repair::default();
+        repair.note(&message);
+        let session = header(&response, &SESSION);
+        if kind(&response).contains("event-stream") {
+            let events = repaired(response, repair, max_sse_event_size);
+            return Ok(StreamableHttpPostResponse::Sse(events, session));
+        }
+        let kind = kind(&response);
+        let body = body(response, MAX_BODY_BYTES).await?;
+        match answer(&mut repair, &body) {
+            Some(answer) => Ok(StreamableHttpPostResponse::Json(answer, session)),
+            // Nothing is answered to a notification, in whatever form.
+            None if !matches!(message, JsonRpcMessage::Request(_)) => {
+                Ok(StreamableHttpPostResponse::Accepted)
+            }
+            None if !kind.contains("json") => {
+                Err(StreamableHttpError::UnexpectedContentType(Some(kind)))
+            }
+            None => Err(StreamableHttpError::UnexpectedServerResponse(
+                format!("its answer is no message: {}", mapping::short(&body)).into(),
+            )),
+        }
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session_id: Arc<str>,
+        auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<(), HttpError> {
+        self.0.delete_session(uri, session_id, auth_header, custom_headers).await
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<Events, HttpError> {
+        self.0.get_stream(uri, session_id, last_event_id, auth_header, custom_headers).await
+    }
+
+    async fn get_stream_with_max_sse_event_size(
+        &self,
+        uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+        max_sse_event_size: usize,
+    ) -> Result<Events, HttpError> {
+        self.0
+            .get_stream_with_max_sse_event_size(
+                uri,
+                session_id,
+                last_event_id,
+                auth_header,
+                custom_headers,
+                max_sse_event_size,
+            )
+            .await
+    }
+}
+
+fn header(response: &Response, name: &HeaderName) -> Option<String> {
+    response.headers().get(name)?.to_str().ok().map(str::to_owned)
+}
+
+/// The type of what is answered, in small letters; empty where none is told.
+fn kind(response: &Response) -> String {
+    header(response, &CONTENT_TYPE).unwrap_or_default().to_ascii_lowercase()
+}
+
+async fn body(response: Response, most: usize) -> Result<String, HttpError> {
+    let mut bytes = Vec::new();
+    let mut pieces = response.bytes_stream();
+    while let Some(piece) = pieces.try_next().await.map_err(StreamableHttpError::Client)? {
+        if bytes.len() + piece.len() > most {
+            return Err(StreamableHttpError::UnexpectedServerResponse(
+                format!("its answer is longer than {most} bytes").into(),
+            ));
+        }
+        bytes.extend_from_slice(&piece);
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The message of a text that answers the request; where there is none, the first.
+fn answer(repair: &mut Repair, text: &str) -> Option<ServerJsonRpcMessage> {
+    let mut messages = repair.read(text);
+    let is_answer = |message: &ServerJsonRpcMessage| {
+        matches!(message, JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_))
+    };
+    let place = messages.iter().position(is_answer).unwrap_or(0);
+    (place < messages.len()).then(|| messages.swap_remove(place))
+}
+
+/// Reads a refusal: a lost session, an error of the protocol, or neither.
+async fn refused(
+    response: Response,
+    message: &ClientJsonRpcMessage,
+    in_session: bool,
+) -> Result<StreamableHttpPostResponse, HttpError> {
+    let status = response.status();
+    if status == StatusCode::UNAUTHORIZED
+        && let Some(told) = header(&response, &WWW_AUTHENTICATE)
+    {
+        return Err(StreamableHttpError::AuthRequired(AuthRequiredError::new(told)));
+    }
+    let session = header(&response, &SESSION);
+    let retry_after = header(&response, &RETRY_AFTER);
+    let body = body(response, MAX_ERROR_BYTES).await.unwrap_or_default();
+    if in_session && is_lost_session(status, &body) {
+        return Err(StreamableHttpError::SessionExpired);
+    }
+    let is_forbidden = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+    let mut repair = Repair::default();
+    repair.note(message);
+    if !is_forbidden
+        && status != StatusCode::TOO_MANY_REQUESTS
+        && let Some(error @ JsonRpcMessage::Error(_)) = answer(&mut repair, &body)
+    {
+        return Ok(StreamableHttpPostResponse::Json(error, session));
+    }
+    if status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error() {
+        return Err(HttpStatusError::new(status.as_u16(), retry_after).into());
+    }
+    let told = mapping::short(&body);
+    Err(StreamableHttpError::UnexpectedServerResponse(format!("HTTP {status}: {told}").into()))
+}
+
+/// The protocol says 404. Servers also say that they do not know the session, or that they were not initialised, with another
+/// status: 400 (Python's SDK), 410, 500, 503.
+fn is_lost_session(status: StatusCode, body: &str) -> bool {
+    let body = body.to_lowercase();
+    let says_so = body.contains("session") || body.contains("not initialized");
+    match status {
+        StatusCode::NOT_FOUND | StatusCode::GONE => true,
+        status => says_so && (status == StatusCode::BAD_REQUEST || status.is_server_error()),
+    }
+}
+
+/// Error of a stream of events.
+#[derive(Debug, thiserror::Error)]
+enum StreamError {
+    #[error(transparent)]
+    Http(#[from] reqwest::Error),
+    #[error("an event is longer than {0} bytes")]
+    TooLong(usize),
+}
+
+/// Returns the events of an answer, each with one message as rmcp reads it.
+fn repaired(response: Response, mut repair: Repair, most: usize) -> Events {
+    let events = SseStream::from_bytes_stream(bounded(response.bytes_stream(), most));
+    let repaired = events.flat_map(move |event| {
+        let mut events = match event {
+            Ok(event) => told(&mut repair, event).into_iter().map(Ok).collect(),
+            Err(error) => vec![Err(error)],
+        };
+        events.reverse();
+        stream::iter(std::iter::from_fn(move || events.pop()))
+    });
+    repaired.boxed()
+}
+
+/// The messages of an event; the event itself where it has none, such as one that only has an id.
+fn told(repair: &mut Repair, event: Sse) -> Vec<Sse> {
+    let messages = event.data.as_deref().map(|data| repair.read(data)).unwrap_or_default();
+    if messages.is_empty() {
+        return vec![event];
+    }
+    let told = messages.iter().filter_map(|message| serde_json::to_string(message).ok());
+    told.map(|data| Sse { data: Some(data), ..event.clone() }).collect()
+}
+
+/// Fails once there are more bytes than `most` without the end of an event.
+fn bounded(
+    pieces: impl Stream<Item = reqwest::Result<Bytes>> + Send + 'static,
+    most: usize,
+) -> impl Stream<Item = Result<Bytes, StreamError>> + Send + 'static {
+    let mut since = 0;
+    pieces.map(move |piece| {
+        let piece = piece?;
+        since += piece.len();
+        let ends = piece.windows(2).any(|two| two == b"\n\n" || two == b"\r\r");
+        if ends || piece.windows(4).any(|four| four == b"\r\n\r\n") {
+            since = 0;
+        }
+        if since > most { Err(StreamError::TooLong(most)) } else { Ok(piece) }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_session_is_known_in_every_form() {
+        for (status, body, lost) in [
+            (404, "", true),
+            (410, "gone", true),
+            (400, "Bad Request: No valid session ID provided", true),
+            (400, r#"{"error":{"message":"Server not initialized"}}"#, true),
+            (500, "Session not found", true),
+            (503, "unknown session", true),
+            (400, r#"{"error":{"message":"the date is wrong"}}"#, false),
+            (500, "boom", false),
+            (403, "session", false),
+        ] {
+            let status = StatusCode::from_u16(status).unwrap();
+            assert_eq!(is_lost_session(status, body), lost, "{status} {body}");
+        }
+    }
+}

@@ -100,8 +100,10 @@ impl DeviceTools {
         quiet
     }
 
-    /// Fetches all tools of the device, page by page. Keeps the pages until a failure.
-    pub async fn refresh(&self, peer: &Peer<RoleClient>) {
+    /// Fetches all tools of the device, page by page. Where a page fails, what was known before is kept, or the pages until
+    /// then if nothing was. Returns false in this case.
+    pub async fn refresh(&self, peer: &Peer<RoleClient>) -> bool {
+        let mut is_whole = true;
         let mut tools: Vec<Tool> = Vec::new();
         let mut seen = HashSet::new();
         let mut cursor: Option<String> = None;
@@ -112,6 +114,7 @@ impl DeviceTools {
                 Ok(Ok(page)) => page,
                 Ok(Err(error)) => {
                     tracing::warn!(%error, known = tools.len(), "cannot list the device's tools");
+                    is_whole = false;
                     break;
                 }
                 Err(_) => {
@@ -119,6 +122,7 @@ impl DeviceTools {
                         known = tools.len(),
                         "the device did not list its tools in time"
                     );
+                    is_whole = false;
                     break;
                 }
             };
@@ -133,11 +137,17 @@ impl DeviceTools {
                 next => cursor = next,
             }
         }
-        let tools = within_limits(SOURCE, tools);
-        tracing::info!(tools = tools.len(), "listed the device's tools");
-        let tools = self.interner.list(tools.into());
+        let before = self.tools();
+        let tools = if is_whole || before.is_empty() {
+            let tools = within_limits(SOURCE, tools);
+            tracing::info!(tools = tools.len(), "listed the device's tools");
+            self.interner.list(tools.into())
+        } else {
+            before
+        };
         let link = LinkState::Open(peer.clone());
         self.state.send_replace(DeviceToolsState { tools, link });
+        is_whole
     }
 }
 

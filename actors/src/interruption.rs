@@ -7,6 +7,23 @@ use hearken_base::language::bare;
 use hearken_base::ms;
 use serde::{Deserialize, Serialize};
 
+/// Words that change nothing beside a word that ends a reply: "please stop", "可以了，别说了".
+const BESIDE_STOP: [&str; 13] = [
+    "please",
+    "ok",
+    "okay",
+    "now",
+    "hey",
+    "thanks",
+    "thank you",
+    "请",
+    "好",
+    "好了",
+    "可以了",
+    "行了",
+    "谢谢",
+];
+
 /// Before the end of a reply, a backchannel is an answer to it.
 pub const LAST_WORDS: Duration = Duration::from_secs(1);
 
@@ -43,9 +60,12 @@ impl Default for InterruptionSettings {
                 "uh-huh, mm-hmm, mhm, mm, hmm, uh, um, ah, oh, yeah, yes, yep, ok, okay, right, sure, \
                  I see, got it",
             ),
-            stop_words_zh: list("停, 停下, 停一下, 停止, 别说了, 不要说了, 闭嘴, 安静, 够了, 打住"),
+            stop_words_zh: list(
+                "停, 停下, 停一下, 停止, 停止播放, 别说了, 别讲了, 别播了, 别放了, 不要说了, 不要讲了, 不用说了, 不说了, 闭嘴, \
+                 安静, 够了, 打住",
+            ),
             stop_words_en: list(
-                "stop, stop it, stop talking, be quiet, quiet, shut up, enough, that's enough, cancel",
+                "stop, stop it, stop talking, stop playing, be quiet, quiet, shut up, enough, that's enough, cancel",
             ),
         }
     }
@@ -65,10 +85,12 @@ pub enum Meaning {
 impl InterruptionSettings {
     /// Returns what these words mean. If the reply `asked` something or is nearly over, a backchannel is an answer.
     pub fn meaning(&self, words: &str, asked: bool) -> Meaning {
-        let all = |lists: [&Vec<String>; 2]| consists_of(words, lists.into_iter().flatten());
-        if all([&self.stop_words_zh, &self.stop_words_en]) {
+        let stops = || self.stop_words_zh.iter().chain(&self.stop_words_en).map(String::as_str);
+        let backchannels = self.backchannels_zh.iter().chain(&self.backchannels_en);
+        let stops_politely = consists_of(words, stops().chain(BESIDE_STOP));
+        if stops_politely && !consists_of(words, BESIDE_STOP.into_iter()) {
             Meaning::Stop
-        } else if !asked && all([&self.backchannels_zh, &self.backchannels_en]) {
+        } else if !asked && consists_of(words, backchannels.map(String::as_str)) {
             Meaning::Backchannel
         } else {
             Meaning::Words
@@ -83,9 +105,9 @@ pub fn is_question(sentence: &str) -> bool {
 }
 
 /// Reports whether a text is a row of these words, and nothing else.
-fn consists_of<'a>(text: &str, words: impl Iterator<Item = &'a String>) -> bool {
+fn consists_of<'a>(text: &str, words: impl Iterator<Item = &'a str>) -> bool {
     let text = bare(text);
-    let words: Vec<String> = words.map(|word| bare(word)).filter(|word| !word.is_empty()).collect();
+    let words: Vec<String> = words.map(bare).filter(|word| !word.is_empty()).collect();
     // Whether the text up to each byte is such a row.
     let mut reached = vec![false; text.len() + 1];
     reached[0] = true;
@@ -125,11 +147,30 @@ mod tests {
 
     #[test]
     fn stop_words_mean_silence_unless_more_is_said() {
-        for words in ["停！", "别说了。", "Stop.", "Stop, stop it!", "Be quiet", "停停停"]
-        {
+        for words in [
+            "停！",
+            "别说了。",
+            "Stop.",
+            "Stop, stop it!",
+            "Be quiet",
+            "停停停",
+            "別說了",
+            "别讲了",
+            "停止播放",
+        ]
+        .into_iter()
+        .chain([
+            "Please stop.",
+            "OK, stop.",
+            "可以了，别说了",
+            "好了好了，停",
+            "Stop, please. Thank you.",
+        ]) {
             assert_eq!(meaning(words), Meaning::Stop, "{words}");
         }
-        for words in ["stop the timer", "停车场在哪里", "Enough for two?"] {
+        for words in
+            ["stop the timer", "停车场在哪里", "Enough for two?", "please", "OK, thanks", "请停车"]
+        {
             assert_eq!(meaning(words), Meaning::Words, "{words}");
         }
     }

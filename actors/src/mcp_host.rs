@@ -28,6 +28,23 @@ const TOKEN_RENEWAL_S: Range<u64> = 20 * 60..40 * 60;
 /// Delay before a device that was too busy is sent its token again.
 const RENEWAL_RETRY: Duration = Duration::from_secs(60);
 
+/// Waits before a device is asked again that did not list its tools, from the first to the last: then it is asked when it says
+/// that they have changed.
+const LIST_RETRIES: [Duration; 5] = [
+    Duration::from_secs(2),
+    Duration::from_secs(4),
+    Duration::from_secs(8),
+    Duration::from_secs(16),
+    Duration::from_secs(32),
+];
+
+/// How many times as long as for another answer a device is waited for that begins its MCP server.
+const INITIALISES_WITHIN: u32 = 6;
+
+/// First and longest wait before a device is asked again that did not begin its MCP server.
+const FIRST_RETRY: Duration = Duration::from_secs(10);
+const LONGEST_RETRY: Duration = Duration::from_secs(600);
+
 /// Time without calls after which the MCP connection to a device is closed.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -113,6 +130,33 @@ fn next_renewal() -> Instant {
     Instant::now() + Duration::from_secs(fastrand::u64(TOKEN_RENEWAL_S))
 }
 
+/// When a device is asked again for a list that it did not tell.
+struct ListRetry {
+    at: Option<Instant>,
+    waits: std::slice::Iter<'static, Duration>,
+}
+
+impl ListRetry {
+    fn after(is_listed: bool) -> Self {
+        let mut retry = Self { at: None, waits: LIST_RETRIES.iter() };
+        retry.again(is_listed);
+        retry
+    }
+
+    fn again(&mut self, is_listed: bool) {
+        let wait = if is_listed { None } else { self.waits.next() };
+        self.at = wait.map(|wait| Instant::now() + *wait);
+    }
+
+    /// Never resolves where the list was told, or was asked for often enough.
+    async fn is_due(&self) {
+        match self.at {
+            Some(at) => sleep_until(at).await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
 type Service = RunningService<RoleClient, McpClientHandler>;
 
 /// Exchange with one device since its hello. rmcp holds tens of KiB for each open connection, so it
@@ -132,12 +176,20 @@ impl ExchangeTask {
     /// Initialises the MCP session, then lists the device's tools now and whenever they change.
     async fn run(self) {
         // Boxed, so that memory needed only once is freed afterwards.
-        let Some(mut service) = Box::pin(self.initialise()).await else { return };
+        let mut wait = FIRST_RETRY;
+        let mut service = loop {
+            if let Some(service) = Box::pin(self.initialise()).await {
+                break service;
+            }
+            sleep(wait).await;
+            wait = (wait * 2).min(LONGEST_RETRY);
+        };
         let Some(info) = service.peer().peer_info() else { return };
-        Box::pin(self.refresh(&service)).await;
+        let mut is_listed = Box::pin(self.refresh(&service)).await;
         let mut renewal = next_renewal();
         loop {
-            Box::pin(self.serve(&service)).await;
+            Box::pin(self.serve(&service, is_listed)).await;
+            is_listed = true;
             if service.cancel().await.is_err() {
                 return tracing::error!("the MCP exchange with the device panicked");
             }
@@ -197,29 +249,38 @@ impl ExchangeTask {
     }
 
     async fn initialise(&self) -> Option<Service> {
-        match timeout(self.timeout, rmcp::serve_client(self.handler(), self.link())).await {
+        let within = self.timeout * INITIALISES_WITHIN;
+        match timeout(within, rmcp::serve_client(self.handler(), self.link())).await {
             Ok(Ok(service)) => return Some(service),
             Ok(Err(error)) => {
-                tracing::warn!(%error, "cannot initialise the device's MCP server");
+                tracing::warn!(%error, "cannot initialise the device's MCP server; trying again later");
             }
-            Err(_) => tracing::warn!("the device's MCP server did not answer in time"),
+            Err(_) => {
+                tracing::warn!(
+                    "the device's MCP server did not answer in time; trying again later"
+                );
+            }
         }
         None
     }
 
-    async fn refresh(&self, service: &Service) {
-        self.tools.refresh(service.peer()).await;
+    /// Lists the tools. Returns false if the device did not tell all of them.
+    async fn refresh(&self, service: &Service) -> bool {
+        let is_listed = self.tools.refresh(service.peer()).await;
         notify(&self.session);
+        is_listed
     }
 
-    /// Serves the open MCP connection until no call has used it for `IDLE_TIMEOUT`.
-    async fn serve(&self, service: &Service) {
+    /// Serves the open MCP connection until no call has used it for `IDLE_TIMEOUT`, and the tools are listed.
+    async fn serve(&self, service: &Service, is_listed: bool) {
+        let mut retry = ListRetry::after(is_listed);
         loop {
             tokio::select! {
                 biased;
-                () = self.changed.notified() => self.refresh(service).await,
+                () = self.changed.notified() => retry = ListRetry::after(self.refresh(service).await),
+                () = retry.is_due() => retry.again(self.refresh(service).await),
                 () = self.tools.wait_until_needed() => {}
-                () = sleep(IDLE_TIMEOUT) => {
+                () = sleep(IDLE_TIMEOUT), if retry.at.is_none() => {
                     if self.tools.mark_idle(service.peer()) {
                         return;
                     }

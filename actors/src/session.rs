@@ -228,6 +228,7 @@ impl SessionActor {
             _ => Default::default(),
         };
         let work = TurnRunner {
+            person,
             phrases: self.rules.phrases.clone(),
             language,
             llm: Arc::clone(&self.llm),
@@ -280,8 +281,12 @@ impl SessionActor {
         let is_complete = matches!(record.end, TurnEnd::Completed);
         // A question that was not heard to its end counts as not asked: a yes may be meant for something else. An
         // apology for words that were not understood has no `user`, and leaves the question open.
-        if record.user.is_some() && !(is_complete && heard.has_all(record.said.len())) {
-            self.drop_held_call();
+        if record.user.is_some() {
+            if is_complete && heard.has_all(record.said.len()) {
+                self.toolbox.question_heard();
+            } else {
+                self.drop_held_call();
+            }
         }
         // A later turn that was cut (`over`) ends the words before it, too: they are not joined to the next ones.
         let continued = turn.is_continued() && turn.id > self.over;
@@ -320,6 +325,8 @@ impl SessionActor {
 
 /// Dependencies of one turn's work.
 struct TurnRunner {
+    /// Person who speaks, if their voice is known.
+    person: Option<Arc<Person>>,
     phrases: Phrases,
     language: Language,
     llm: Arc<dyn Llm>,
@@ -340,6 +347,7 @@ impl TurnRunner {
                 let means = TurnDependencies {
                     llm: &*self.llm,
                     tools: &self.toolbox,
+                    person: self.person.as_ref(),
                     apology,
                     limit: self.phrases.limit.in_language(self.language),
                     filler: self.phrases.filler.in_language(self.language),
@@ -479,7 +487,7 @@ impl Handler<PlaybackEnded> for SessionActor {
             // `settle` discards the words when the running turn ends.
             Some(_) => {}
             None if ended.continued => {}
-            None => drop(self.dialogue.take_unanswered()),
+            None => self.dialogue.forget_unanswered(),
         }
     }
 }

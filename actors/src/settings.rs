@@ -69,17 +69,75 @@ pub struct DeviceSettings {
     pub wake_words: Vec<String>,
 }
 
+/// Wake words of the stock firmware, of ESP-SR's models (its `Kconfig.projbuild`), and ours.
+const WAKE_WORDS: [&str; 56] = [
+    "你好小智",
+    "小智小智",
+    "嗨小智",
+    "hey xiaozhi",
+    "hey hearken",
+    "小爱同学",
+    "hi esp",
+    "hi 乐鑫",
+    "hi lexin",
+    "alexa",
+    "jarvis",
+    "hey jarvis",
+    "computer",
+    "hey willow",
+    "sophia",
+    "mycroft",
+    "hey mycroft",
+    "hey printer",
+    "hey wanda",
+    "hi joy",
+    "hi jason",
+    "hi m five",
+    "hi lily",
+    "hi 莉莉",
+    "hi telly",
+    "hi 泰力",
+    "hi wall e",
+    "hi 瓦力",
+    "hi 小巫",
+    "hi 喵喵",
+    "hey ily",
+    "astrolabe",
+    "你好喵伴",
+    "喵喵同学",
+    "小鹿小鹿",
+    "小鸭小鸭",
+    "小龙小龙",
+    "小滨小滨",
+    "小冰小冰",
+    "小箭小箭",
+    "小特小特",
+    "小美同学",
+    "小宇同学",
+    "小明同学",
+    "小康同学",
+    "你好小鑫",
+    "你好小益",
+    "你好小安",
+    "你好小脉",
+    "你好小瑞",
+    "你好百应",
+    "你好东东",
+    "璃奈板",
+    "小酥肉",
+    "小度小度",
+    "天猫精灵",
+];
+
 impl Default for DeviceSettings {
     fn default() -> Self {
-        let wake_words =
-            ["你好小智", "小智小智", "嗨小智", "小爱同学", "hi esp", "hey xiaozhi", "hey hearken"];
         Self {
             hello_timeout: Duration::from_secs(10),
             no_voice_timeout: Duration::from_secs(120),
             ping_every: Duration::from_secs(30),
             dead_after: Duration::from_secs(60),
             greeting_grace: Duration::from_millis(400),
-            wake_words: wake_words.map(str::to_owned).to_vec(),
+            wake_words: WAKE_WORDS.map(str::to_owned).to_vec(),
         }
     }
 }

@@ -32,7 +32,7 @@ impl SessionActor {
     /// Notes who has said words that count, and stores a person whose voice was learned with that.
     pub(super) fn note_speaker(&self, turn: &Turn, ctx: &mut Context<Self>) {
         let Some(speakers) = self.dialogue.speakers() else { return };
-        if let Some(enrolment) = speakers.heard(&turn.speaker()) {
+        if let Some(enrolment) = speakers.heard(&turn.speaker(), self.toolbox.holds_call()) {
             let speakers = Arc::clone(speakers);
             ctx.spawn(async move { speakers.enrol(enrolment).await }.into_actor(self));
         }
@@ -53,6 +53,9 @@ impl SessionActor {
             *words = attributed(person.as_ref(), words);
         }
         if !self.dialogue.commit(&record, heard, continued) {
+            return;
+        }
+        if self.dialogue.role(person.as_ref()).is_some_and(|role| !role.memory) {
             return;
         }
         let answer = self.dialogue.messages().last().filter(|m| m.role == Role::Assistant);

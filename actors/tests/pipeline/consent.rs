@@ -161,6 +161,30 @@ async fn a_yes_after_a_minute_is_too_late() {
 }
 
 #[actix::test]
+async fn the_time_to_agree_begins_when_the_question_was_heard() {
+    let mut talk = Talk::begin().await;
+    talk.calls(&[NEWS, PHOTO]);
+    talk.pipeline.script.says(TtsAct::Audio { length: ms(70_000), first: ms(50), each: ms(1) });
+    assert_eq!(talk.says("What is the news?").await, [MAY_I]);
+    talk.says("Yes.").await;
+    assert_eq!(talk.photos(), 1);
+    talk.goes_on().await;
+}
+
+#[actix::test]
+async fn the_model_is_told_that_nobody_was_asked_to_the_end() {
+    let mut talk = Talk::asked().await;
+    talk.pipeline.forget();
+    let order = DeviceOrder::Say("Dinner is ready.".into());
+    talk.pipeline.device_registry().order(&DeviceId::new("pipeline"), order).unwrap();
+    talk.pipeline.until("tts/stop").await;
+    talk.says("What time is it?").await;
+    let told = talk.pipeline.script.last_prompt().join("\n");
+    assert!(!told.contains(HELD) && told.contains("was not asked to the end"), "{told}");
+    talk.goes_on().await;
+}
+
+#[actix::test]
 async fn a_question_that_was_cut_or_not_heard_asks_for_nothing() {
     for event in ["abort", "silence"] {
         let mut talk = Talk::begin().await;

@@ -386,6 +386,80 @@ async fn a_device_that_never_answers_talks_as_if_it_had_no_tools() {
 }
 
 #[actix::test]
+async fn a_device_that_begins_its_tools_late_gets_them() {
+    freeze();
+    let mut pipeline = TestPipeline::connect(PipelineSettings::default());
+    pipeline.text(HELLO);
+    let request = asked_for(&mut pipeline, "initialize").await;
+    pipeline.pass(Duration::from_secs(25)).await;
+    answer(&pipeline, &request, json!({"protocolVersion": "2024-11-05"}));
+    asked_for(&mut pipeline, "notifications/initialized").await;
+    let list = asked_for(&mut pipeline, "tools/list").await;
+    answer(&pipeline, &list, json!({"tools": [tool("a")]}));
+    pipeline.pass(ms(100)).await;
+    next_turn_works(&mut pipeline).await;
+    assert_eq!(offered(&pipeline), ["a"]);
+    pipeline.hang_up().await;
+}
+
+#[actix::test]
+async fn a_device_whose_first_initialize_is_lost_is_asked_again() {
+    freeze();
+    let mut settings = PipelineSettings::default();
+    settings.device.no_voice_timeout = Duration::from_secs(7_200);
+    let mut pipeline = TestPipeline::connect(settings);
+    pipeline.text(HELLO);
+    let first = asked_for(&mut pipeline, "initialize").await;
+    let again = asked_for(&mut pipeline, "initialize").await;
+    assert!(again["id"].as_i64() > first["id"].as_i64(), "an id is never used again");
+    answer(&pipeline, &again, json!({"protocolVersion": "2024-11-05"}));
+    asked_for(&mut pipeline, "notifications/initialized").await;
+    asked_for(&mut pipeline, "tools/list").await;
+    pipeline.hang_up().await;
+}
+
+#[actix::test]
+async fn a_list_without_an_answer_costs_no_tool_and_is_asked_for_again() {
+    for answered in [1, 6] {
+        let mut pipeline = device().await;
+        let before = offered_in_a_turn(&mut pipeline).await;
+        tell(&pipeline, json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+        for _ in 0..answered {
+            next_list(&mut pipeline).await;
+            assert_eq!(offered_in_a_turn(&mut pipeline).await, before);
+        }
+        if answered == 1 {
+            let list = next_list(&mut pipeline).await;
+            answer(&pipeline, &list, json!({"tools": [tool("self.lamp.set")]}));
+            pipeline.pass(ms(100)).await;
+            assert_eq!(offered_in_a_turn(&mut pipeline).await, ["self_lamp_set"]);
+        } else {
+            pipeline.pass(Duration::from_secs(40)).await;
+            pipeline.forget();
+            pipeline.pass(Duration::from_secs(60)).await;
+            assert!(!pipeline.names().contains(&"mcp".to_owned()), "it is left in peace");
+        }
+        pipeline.hang_up().await;
+    }
+}
+
+/// The next request of a list; one that was not answered in time is withdrawn.
+async fn next_list(pipeline: &mut TestPipeline) -> Value {
+    loop {
+        let message = asked(pipeline).await;
+        if message["method"] == "tools/list" {
+            return message;
+        }
+        assert_eq!(message["method"], "notifications/cancelled", "{message}");
+    }
+}
+
+async fn offered_in_a_turn(pipeline: &mut TestPipeline) -> Vec<String> {
+    next_turn_works(pipeline).await;
+    offered(pipeline)
+}
+
+#[actix::test]
 async fn check_21_an_error_with_quotes_in_it_reaches_the_model_at_once() {
     let mut pipeline = device().await;
     call(&pipeline, vec![("self_audio_speaker_set_volume", r#"{"volume": 7}"#)]).await;

@@ -19,6 +19,8 @@ async fn apologises(mut pipeline: TestPipeline, shows: &[&str], audible: bool) {
     assert_eq!(shown(&pipeline), shows);
     let spoken = pipeline.names().iter().any(|n| n == "audio");
     assert_eq!(spoken, audible, "{:?}", pipeline.names());
+    let faces = pipeline.log.iter().filter(|down| down.what.name() == "llm").count();
+    assert_eq!(faces, 1, "an apology has a face: {:?}", pipeline.names());
     next_turn_works(&mut pipeline).await;
     pipeline.hang_up().await;
 }

@@ -12,6 +12,7 @@ use hearken_audio::sound;
 use hearken_dialogue::people::{People, SpeakerSettings};
 use hearken_dialogue::testkit::people::{MemoryPeople, ScriptedVoices, people};
 use hearken_dialogue::testkit::{AsrAct, LlmAct, TtsAct};
+use hearken_dialogue::tools::{ToolPolicies, ToolPolicy};
 use hearken_ports::PersonStore as _;
 
 use crate::{freeze, ms, next_turn_works, prompts, shown, start, transcripts};
@@ -157,6 +158,27 @@ async fn forgetting_somebody_deletes_all_of_them_at_once() {
     assert_eq!(home.store.people().await.unwrap(), []);
     assert_eq!(home.says(ANNA, "Who am I?").await, "Who am I?");
     next_turn_works(&mut home.pipeline).await;
+}
+
+#[actix::test]
+async fn whoever_asked_to_be_forgotten_agrees_with_a_word_and_nobody_else_does() {
+    for (voice, forgotten) in [(ANNA, true), (None, true), (BEN, false)] {
+        freeze();
+        let (people, store, voices) = people(SpeakerSettings::default());
+        let mut settings = PipelineSettings::default();
+        let patterns = [("speakers/forget_me".to_owned(), ToolPolicy::Ask)].into();
+        settings.tools.policies = ToolPolicies { patterns, ..ToolPolicies::default() }.into();
+        let mut pipeline = TestPipeline::connect_knowing(settings, people.clone());
+        pipeline.greet(1).await;
+        let mut home = Home { pipeline, people, store, voices };
+        home.enrol(ANNA, "Anna").await;
+        home.pipeline.script.thinks(LlmAct::Call("", vec![("forget_me", "{}")]));
+        home.says(ANNA, "Forget me.").await;
+        assert_eq!(home.people.all().len(), 1, "the question comes first");
+        home.says(voice, "Yes.").await;
+        assert_eq!(home.people.all().is_empty(), forgotten, "{voice:?}");
+        next_turn_works(&mut home.pipeline).await;
+    }
 }
 
 #[actix::test]

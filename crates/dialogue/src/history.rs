@@ -136,6 +136,11 @@ impl Dialogue {
         self.memory.take_unanswered()
     }
 
+    /// Forgets the last words if they were not answered: nobody will answer them.
+    pub fn forget_unanswered(&mut self) {
+        self.memory.forget_unanswered();
+    }
+
     /// Returns the prompt for the model when somebody says `words`: this person, where their voice is known. Earlier
     /// words that were not answered, because the person went on speaking, come first in the same message.
     pub fn prompt(&self, words: &str, person: Option<&Arc<Person>>) -> Prompt {
@@ -143,6 +148,7 @@ impl Dialogue {
         // Words that go on from others stand in their message.
         let begins = self.memory.unanswered().is_none();
         push_user(&mut prompt.messages, &attributed(person.filter(|_| begins), words));
+        prompt.messages.extend(self.memory.made());
         prompt
     }
 
@@ -176,7 +182,7 @@ impl Dialogue {
             system.push_str(&settings.emotion_prompt);
         }
         if let Some(speakers) = &self.speakers {
-            system.push_str(&speakers.instructions(person));
+            system.push_str(&speakers.instructions(person, role.memory));
         }
         // A role that answers in one language says so itself.
         if language == Language::Chinese && role.language.is_none() {
@@ -185,6 +191,10 @@ impl Dialogue {
         let mut messages = vec![ChatMessage::new(Role::System, system)];
         if role.memory {
             messages.extend(self.memory.messages().iter().cloned());
+        } else {
+            // The first half of a question is no memory.
+            let begun = self.memory.unanswered();
+            messages.extend(begun.map(|words| ChatMessage::new(Role::User, words)));
         }
         Prompt {
             messages,
@@ -201,6 +211,9 @@ impl Dialogue {
     /// Reports whether there was an answer to remember.
     pub fn commit(&mut self, record: &TurnRecord, heard: PlayedBack, continued: bool) -> bool {
         let continued = continued && !record.is_refused();
+        if continued && self.memory.keep_made(record, &heard) {
+            return false;
+        }
         let before = continued.then(|| self.memory.unanswered().map(str::to_owned)).flatten();
         let remembered = self.memory.commit(record, heard);
         if !remembered && continued {
@@ -271,6 +284,51 @@ mod tests {
 
     fn contents(dialogue: &Dialogue) -> Vec<&str> {
         dialogue.messages().iter().map(|m| m.content.as_str()).collect()
+    }
+
+    fn asks_for_the_lamp(user: &str, said: &[&str]) -> TurnRecord {
+        let call = ToolRequest { id: "1".into(), name: "lamp".into(), arguments: "{}".into() };
+        let round = ToolRound { after: said.len(), calls: vec![call], results: vec!["on".into()] };
+        TurnRecord { rounds: vec![round], end: TurnEnd::Interrupted, ..record(user, said) }
+    }
+
+    fn texts(messages: &[ChatMessage]) -> Vec<&str> {
+        messages.iter().map(|m| m.content.as_str()).collect()
+    }
+
+    #[test]
+    fn calls_are_not_made_again_for_a_question_that_a_noise_has_cut_off() {
+        let mut d = dialogue();
+        assert!(!d.commit(&asks_for_the_lamp("light?", &[]), PlayedBack::default(), true));
+        // Nothing was said: the question is answered, with what was called for it.
+        let words = d.take_unanswered().unwrap();
+        let prompt = d.prompt(&words, None);
+        assert_eq!(texts(&prompt.messages[1..]), ["light?", "", "on"]);
+        commit(&mut d, &record(&words, &["It is on."]));
+        assert_eq!(texts(d.messages()), ["light?", "", "on", "It is on."]);
+
+        // More was said: both are answered.
+        assert!(!d.commit(&asks_for_the_lamp("light?", &[]), PlayedBack::default(), true));
+        let prompt = d.prompt("and the heating?", None);
+        assert_eq!(texts(&prompt.messages[5..]), ["light? and the heating?", "", "on"]);
+
+        // Nobody will answer: what was called is remembered all the same.
+        d.forget_unanswered();
+        assert_eq!(texts(d.messages()), ["light?", "", "on"]);
+        assert_eq!(d.prompt("hello", None).messages.len(), d.messages().len() + 2);
+    }
+
+    #[test]
+    fn a_role_without_memory_is_told_the_whole_of_a_question() {
+        let settings = RoleSettings { memory: false, ..RoleSettings::default() };
+        let role = AssignedRole { role_id: "r".into(), name: "r".into(), settings };
+        let style =
+            ConversationStyle { role: Some(Arc::new(role)), ..ConversationStyle::default() };
+        let mut d = talked_to("be kind", 4, style);
+        commit(&mut d, &record("before", &["Yes."]));
+        d.keep_words("What is");
+        let prompt = d.prompt("the time?", None);
+        assert_eq!(texts(&prompt.messages[1..]), ["What is the time?"]);
     }
 
     #[test]

@@ -17,6 +17,8 @@ const HAN_PER_SECOND: f64 = 4.5;
 const LATIN_PER_SECOND: f64 = 15.0;
 /// Maximum length of older unanswered words, together with the newest, in bytes.
 const UNANSWERED_BYTES: usize = 16 << 10;
+/// Most rounds of calls of words that were not answered yet.
+const MAX_MADE: usize = 8;
 /// Maximum size of the remembered messages, in bytes. The words and the answer of the last turn are
 /// remembered whatever their size.
 const MOST_BYTES: usize = 256 << 10;
@@ -28,13 +30,15 @@ pub struct Memory {
     max_messages: usize,
     /// Set if the model refused the last turn.
     refused: bool,
+    /// Calls that were made for the last words, if these were not answered.
+    made: Vec<ToolRound>,
 }
 
 impl Memory {
     /// Creates a memory of at most `max_messages` messages from stored ones. Leaves out messages
     /// that are too old, invalid in a prompt, or not answered.
     pub fn new(max_messages: usize, messages: Vec<ChatMessage>) -> Self {
-        let mut memory = Self { messages, max_messages, refused: false };
+        let mut memory = Self { messages, max_messages, refused: false, made: Vec::new() };
         message_repair::repair(&mut memory.messages);
         memory.messages.dedup_by(|next, before| {
             let unanswered = next.role == Role::User && before.role == Role::User;
@@ -63,10 +67,42 @@ impl Memory {
         self.messages.last().filter(|m| m.role == Role::User).map(|m| m.content.as_str())
     }
 
-    /// Removes and returns the last words if they were not answered.
+    /// Removes and returns the last words if they were not answered. Calls that were made for them go into the next prompt.
     pub(super) fn take_unanswered(&mut self) -> Option<String> {
         let last = self.messages.pop_if(|m| m.role == Role::User)?;
         Some(last.content)
+    }
+
+    /// Forgets the last words if they were not answered, and nothing was called for them.
+    pub(super) fn forget_unanswered(&mut self) {
+        let made = std::mem::take(&mut self.made);
+        if made.is_empty() {
+            self.take_unanswered();
+        } else if self.unanswered().is_some() {
+            self.messages.extend(made.iter().flat_map(|round| called(String::new(), round)));
+            self.forget();
+        }
+    }
+
+    /// Keeps the words of a turn for the next one, which answers them, if calls were made for them and nothing was heard of
+    /// the answer: the calls are not made again. Returns false if nothing is kept.
+    pub(super) fn keep_made(&mut self, record: &TurnRecord, heard: &PlayedBack) -> bool {
+        let Some(words) = &record.user else { return false };
+        let failed = matches!(record.end, TurnEnd::Failed(_));
+        let rounds = self.made.len() + record.rounds.len();
+        let unheard = heard_text(&record.said, 0..record.said.len(), heard).is_empty();
+        if failed || !unheard || record.rounds.is_empty() || rounds > MAX_MADE {
+            return false;
+        }
+        self.push_words(words);
+        let made = record.rounds.iter().cloned();
+        self.made.extend(made.map(|round| ToolRound { after: 0, ..round }));
+        true
+    }
+
+    /// Returns calls and results that belong behind the last words of the next prompt.
+    pub(super) fn made(&self) -> impl Iterator<Item = ChatMessage> {
+        self.made.iter().flat_map(|round| called(String::new(), round))
     }
 
     /// Remembers a finished turn, as far as it was played back. Returns false if nothing of it is
@@ -80,16 +116,22 @@ impl Memory {
     ///   the cause is in the remembered messages: all of them are forgotten.
     pub fn commit(&mut self, record: &TurnRecord, heard: PlayedBack) -> bool {
         if record.is_refused() {
+            self.made.clear();
             self.take_unanswered();
             if std::mem::replace(&mut self.refused, true) {
                 self.messages.clear();
             }
             return false;
         }
+        let made = std::mem::take(&mut self.made);
+        let words = record.user.clone().or_else(|| {
+            // What was called is remembered with the words for which it was.
+            self.take_unanswered().filter(|_| !made.is_empty())
+        });
         let mut answer = Vec::new();
         let mut from = 0;
         let failed = matches!(record.end, TurnEnd::Failed(_));
-        for round in record.rounds.iter().filter(|_| !failed) {
+        for round in made.iter().chain(&record.rounds).filter(|_| !failed) {
             let text = heard_text(&record.said, from..round.after, &heard);
             from = round.after;
             answer.extend(called(text, round));
@@ -98,12 +140,12 @@ impl Memory {
         if !reply.is_empty() {
             answer.push(ChatMessage::new(Role::Assistant, reply));
         }
-        let Some(words) = record.user.as_ref().filter(|_| !answer.is_empty()) else {
+        let Some(words) = words.filter(|_| !answer.is_empty()) else {
             self.take_unanswered();
             return false;
         };
         self.refused = false;
-        self.push_words(words);
+        self.push_words(&words);
         self.messages.append(&mut answer);
         message_repair::repair(&mut self.messages);
         self.forget();

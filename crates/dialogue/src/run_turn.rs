@@ -2,8 +2,10 @@
 //! on. Calls the tools that the model asks for, and asks again with their results. Not for audio or
 //! sockets. Borrows nothing that lives longer than the turn.
 
+use std::sync::Arc;
+
 use futures_util::StreamExt as _;
-use hearken_ports::{ChatMessage, Llm, LlmDelta, Prompt, Role, ToolChoice, ToolRequest};
+use hearken_ports::{ChatMessage, Llm, LlmDelta, Person, Prompt, Role, ToolChoice, ToolRequest};
 use tokio::time::Instant;
 
 use super::message_repair;
@@ -11,7 +13,7 @@ use super::spoken_output::{FillerPhrases, SpokenOutput};
 use super::turn::{ToolRound, Turn, TurnEnd, TurnError, TurnRecord, TurnSink};
 use super::turn_output::TurnOutput;
 use crate::tools::names::nearest;
-use crate::tools::{HeldCall, Offer, Toolbox};
+use crate::tools::{HeldCall, Offer, Toolbox, held_call};
 use crate::turn_trace::Stage;
 
 /// Largest size of what the model writes in one turn, text and calls, in bytes. A model that keeps
@@ -24,6 +26,8 @@ pub struct TurnDependencies<'a> {
     pub llm: &'a dyn Llm,
     /// Tools that the model may call.
     pub tools: &'a Toolbox,
+    /// Person who speaks, if their voice is known: the prompt names them before their words.
+    pub person: Option<&'a Arc<Person>>,
     /// Phrase for a failure of the model.
     pub apology: &'a str,
     /// Phrase for a limit of the day that is reached.
@@ -47,7 +51,7 @@ pub async fn run_turn(
     out: &TurnSink,
 ) -> TurnRecord {
     let phrases = FillerPhrases { filler: means.filler, filler_again: means.filler_again };
-    let mut reply = SpokenOutput::new(turn, phrases, out);
+    let mut reply = SpokenOutput::new(turn, phrases, out).of(means.person);
     let mut rounds = Vec::new();
     let end = match answer(&mut reply, prompt, means.llm, means.tools, &mut rounds).await {
         Ok(()) if !reply.has_words() && turn.is_live() => reply.end_without_words(means.done).await,
@@ -59,14 +63,12 @@ pub async fn run_turn(
         _ if !turn.is_live() => TurnEnd::Interrupted,
         Ok(()) => TurnEnd::Completed,
         Err(TurnError::LimitReached(_)) => {
-            if !means.limit.is_empty() {
-                reply.say(means.limit.to_owned(), false).await;
-            }
+            reply.apologise(means.limit).await;
             // There is no `user`: words that no model has read are neither remembered nor joined to the next ones.
             return TurnRecord { user: None, said: reply.said, rounds, end: TurnEnd::Refused };
         }
         Err(error) => {
-            reply.say(means.apology.to_owned(), false).await;
+            reply.apologise(means.apology).await;
             TurnEnd::Failed(error)
         }
     };
@@ -81,7 +83,9 @@ pub async fn say_phrase(
     out: &TurnSink,
 ) -> TurnRecord {
     let mut reply = SpokenOutput::new(turn, FillerPhrases::default(), out);
-    if !phrase.is_empty() {
+    if error.is_some() {
+        reply.apologise(phrase).await;
+    } else if !phrase.is_empty() {
         reply.say(phrase.to_owned(), false).await;
     }
     let end = match error {
@@ -117,13 +121,18 @@ pub async fn answer(
     let settings = tools.settings();
     message_repair::repair(&mut prompt.messages);
     let asked = prompt.messages.iter().rfind(|m| m.role == Role::User);
-    let asked = asked.map(|m| m.content.clone()).unwrap_or_default();
+    let asked = asked.map(|m| m.content.as_str()).unwrap_or_default();
+    let asked = output.own_words(asked).to_owned();
     // The time for tools begins with the first call: a model that is slow to decide takes nothing of it.
     let mut until = None;
     let mut room = MAX_WRITTEN_BYTES;
     // The server reads the answer to its question before the model does: a model that was led astray cannot fake a yes.
     // Decision 0049.
-    if let Some(held) = tools.take_held() {
+    let held = tools.take_held();
+    if held.is_none() {
+        held_call::withdraw(&mut prompt.messages);
+    }
+    if let Some(held) = held {
         let by = *until.get_or_insert_with(|| Instant::now() + settings.turn_total);
         let round = decide_held(output, &prompt, tools, &held, &asked, by).await?;
         tell_results(&mut prompt, String::new(), &round);
@@ -154,7 +163,7 @@ pub async fn answer(
         let until = *until.get_or_insert_with(|| Instant::now() + settings.turn_total);
         let calls = as_meant(said.calls, &offer, &prompt);
         let after = output.said();
-        let mut screened = tools.screen(&offer, &calls, &prompt.messages, output.own_words(&asked));
+        let mut screened = tools.screen(&offer, &calls, &prompt.messages, &asked);
         let made = match &screened.made[..] {
             [] => Vec::new(),
             made => traced_calls(output, tools, &offer, made, &asked, until).await?,
@@ -205,7 +214,7 @@ async fn decide_held(
     message_repair::number(&mut calls, &prompt.messages);
     let after = output.said();
     let consent = &tools.settings().consent;
-    let results = match held.permitted(consent.is_yes(output.own_words(said)), &offer) {
+    let results = match held.permitted(consent.is_yes(said), &offer) {
         Ok(()) => traced_calls(output, tools, &offer, &calls, &held.asked, until).await?,
         Err(refused) => vec![refused],
     };

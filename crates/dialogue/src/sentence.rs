@@ -10,10 +10,21 @@ const FIRST_CLAUSE_WEIGHT: usize = 10;
 /// next space, above three times anywhere. This bounds every sentence.
 const LONG_WEIGHT: usize = 120;
 
-/// English words that end in a full stop without ending a sentence.
-const ABBREVIATIONS: [&str; 19] = [
+/// Words of English, German, Spanish and French that end in a full stop without ending a sentence.
+const ABBREVIATIONS: [&str; 34] = [
     "mr", "mrs", "ms", "dr", "prof", "st", "vs", "etc", "e.g", "i.e", "no", "approx", "inc", "ltd",
-    "co", "jr", "sr", "u.s", "a.m",
+    "co", "jr", "sr", "u.s", "sra", "srta", "dra", "ud", "uds", "bzw", "ca", "nr", "str", "hr",
+    "z.b", "d.h", "u.a", "i.d.r", "mme", "mlle",
+];
+/// Words whose full stop ends no sentence where a number follows: `Jan. 5`, `Fig. 3`.
+const NUMBERED: [&str; 23] = [
+    "jan", "feb", "mar", "apr", "jun", "jul", "aug", "sep", "sept", "oct", "nov", "dec", "fig",
+    "figs", "eq", "p", "pp", "vol", "ch", "sec", "art", "tel", "ext",
+];
+/// German words before the number of a day or another ordinal: `am 3. Oktober`.
+const BEFORE_ORDINALS: [&str; 14] = [
+    "am", "vom", "zum", "bis", "ab", "seit", "beim", "der", "die", "das", "dem", "den", "des",
+    "und",
 ];
 
 /// Splitter of one reply into sentences.
@@ -32,12 +43,25 @@ pub struct SentenceSplitter {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
-    /// Full stop. Chinese ones end at once, English ones need a space after them.
+    /// End mark. Chinese ones end at once, English ones need a space after them.
     Stop { needs_space: bool },
+    /// Full stop. The letter behind the space decides: a small one goes on, and so does a number behind some words, and
+    /// a capital behind an ordinal.
+    FullStop { follows: Follows, spaced: bool },
     /// Comma at which the clause may be cut.
     Comma { needs_space: bool },
     /// Full stop after the number of the next list item. The item begins at byte `at`.
     Item { at: usize },
+}
+
+/// What a full stop stands behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Follows {
+    Word,
+    /// A word of [`NUMBERED`].
+    Numbered,
+    /// A number behind a word of [`BEFORE_ORDINALS`].
+    Ordinal,
 }
 
 impl SentenceSplitter {
@@ -55,7 +79,12 @@ impl SentenceSplitter {
         }
         self.buffer.push(c);
         self.weight += weight(c);
-        self.ending = self.ending_at(c);
+        self.ending = match self.ending {
+            Some(Ending::FullStop { follows, .. }) if c.is_whitespace() => {
+                Some(Ending::FullStop { follows, spaced: true })
+            }
+            _ => self.ending_at(c),
+        };
         if c == '\n' || self.weight > 3 * LONG_WEIGHT {
             done.extend(self.take());
         }
@@ -85,6 +114,17 @@ impl SentenceSplitter {
         let parts_words = next.is_whitespace() || is_han(next);
         match ending {
             Ending::Stop { needs_space } => !needs_space || parts_words,
+            Ending::FullStop { spaced: false, .. } => is_han(next),
+            Ending::FullStop { spaced: true, .. }
+                if next.is_whitespace() || next.is_lowercase() =>
+            {
+                false
+            }
+            Ending::FullStop { follows, .. } => match follows {
+                Follows::Word => true,
+                Follows::Numbered => !next.is_numeric(),
+                Follows::Ordinal => !next.is_uppercase(),
+            },
             Ending::Comma { needs_space } => {
                 (!needs_space || parts_words) && !(next.is_numeric() && self.number_before_mark())
             }
@@ -110,12 +150,15 @@ impl SentenceSplitter {
 
     fn ending_at(&mut self, c: char) -> Option<Ending> {
         match c {
-            '。' | '！' | '？' | '；' | '…' => Some(Ending::Stop { needs_space: false }),
+            '。' | '！' | '？' | '；' | '…' | '।' | '؟' | '۔' => {
+                Some(Ending::Stop { needs_space: false })
+            }
             '!' | '?' => Some(Ending::Stop { needs_space: true }),
             '.' => match self.item() {
                 Some(item) => item,
                 None if self.is_abbreviation() => None,
-                None => Some(Ending::Stop { needs_space: true }),
+                None if self.buffer.ends_with("..") => Some(Ending::Stop { needs_space: true }),
+                None => Some(Ending::FullStop { follows: self.follows(), spaced: false }),
             },
             c if is_closer(c) => self.ending,
             '、' if self.number_before_mark() => None,
@@ -155,6 +198,27 @@ impl SentenceSplitter {
         (parted && (begins || next)).then_some(Some(Ending::Item { at }))
     }
 
+    /// Returns what the full stop at the end stands behind.
+    fn follows(&self) -> Follows {
+        let text = self.buffer.trim_end_matches('.');
+        let mut words = text
+            .rsplit(char::is_whitespace)
+            .map(|word| word.trim_start_matches(is_opener).to_lowercase());
+        let last = words.next().unwrap_or_default();
+        if NUMBERED.contains(&last.as_str()) {
+            return Follows::Numbered;
+        }
+        let is_number =
+            !last.is_empty() && last.len() <= 4 && last.bytes().all(|byte| byte.is_ascii_digit());
+        let before = words.next().unwrap_or_default();
+        // `I am 5.` is no date.
+        let is_english = before == "am" && words.next().is_some_and(|word| word == "i");
+        match is_number && !is_english && BEFORE_ORDINALS.contains(&before.as_str()) {
+            true => Follows::Ordinal,
+            false => Follows::Word,
+        }
+    }
+
     /// Reports whether the full stop at the end of the buffer belongs to an abbreviation or to
     /// initials.
     fn is_abbreviation(&self) -> bool {
@@ -185,7 +249,7 @@ fn weight(c: char) -> usize {
 }
 
 fn is_stop(c: char) -> bool {
-    matches!(c, '。' | '！' | '？' | '；' | '…' | '.' | '!' | '?')
+    matches!(c, '。' | '！' | '？' | '；' | '…' | '.' | '!' | '?' | '।' | '؟' | '۔')
 }
 
 fn is_closer(c: char) -> bool {
@@ -239,7 +303,7 @@ mod tests {
     fn abbreviations_initials_and_addresses_do_not_end_a_sentence() {
         assert_eq!(
             split("Dr. Smith met J. Doe at 5 p.m. sharp."),
-            ["Dr. Smith met J. Doe at 5 p.m.", "sharp."]
+            ["Dr. Smith met J. Doe at 5 p.m. sharp."]
         );
         assert_eq!(
             split("See www.example.com/a.b for more."),
@@ -265,6 +329,21 @@ mod tests {
             ("I am 5. You are 7. So?", &["I am 5.", "You are 7.", "So?"]),
             ("It was in 1990. Then it ended.", &["It was in 1990.", "Then it ended."]),
             ("Take v1.2. It is 3.5 MB.", &["Take v1.2.", "It is 3.5 MB."]),
+            ("Call me at 5 p.m. tomorrow. Bye.", &["Call me at 5 p.m. tomorrow.", "Bye."]),
+            ("It ends at 5 p.m. Then we go.", &["It ends at 5 p.m.", "Then we go."]),
+            (
+                "It is on Jan. 5 here. In Jan. It snows.",
+                &["It is on Jan. 5 here.", "In Jan.", "It snows."],
+            ),
+            ("See Fig. 3 there.", &["See Fig. 3 there."]),
+            (
+                "Am 3. Oktober ist frei. Und am 4. nicht.",
+                &["Am 3. Oktober ist frei.", "Und am 4. nicht."],
+            ),
+            ("Nimm z.B. Milch. Gut.", &["Nimm z.B. Milch.", "Gut."]),
+            ("La Sra. Gómez llega. Sí.", &["La Sra. Gómez llega.", "Sí."]),
+            ("यह एक है। वह दो है।", &["यह एक है।", "वह दो है।"]),
+            ("كيف حالك؟ أنا بخير.", &["كيف حالك؟", "أنا بخير."]),
             ("The U.S. and the U.K. agree.", &["The U.S. and the U.K. agree."]),
             ("See http://a.b:80/c?d=1;e:2 now.", &["See http://a.b:80/c?d=1;e:2 now."]),
             ("It is 10:30 now, or 22:30:15.", &["It is 10:30 now,", "or 22:30:15."]),

@@ -24,7 +24,7 @@ struct Now {
     voice: Option<Voice>,
     /// Person who said them, if they are known.
     person: Option<PersonId>,
-    /// Whether one could be told by the last words.
+    /// Whether one could be told by the last words, or by those before the question to which they are the answer.
     told: bool,
     ignores_others: bool,
     enrolment: Option<Enrolment>,
@@ -85,14 +85,26 @@ impl SpeakerTracker {
         self.now().ignores_others = ignores;
     }
 
-    /// Notes who has said words that are answered. Returns the enrolment that is complete with them.
-    pub fn heard(&self, speaker: &Speaker) -> Option<Enrolment> {
+    /// Notes who has said words that are answered: `decides` if they are the answer to a question about a call. Returns the
+    /// enrolment that is complete with them.
+    ///
+    /// A yes is too short to tell a voice by, and what was asked for is done for whoever asked. Somebody else who answers
+    /// decides nothing about voices.
+    pub fn heard(&self, speaker: &Speaker, decides: bool) -> Option<Enrolment> {
         let mut now = self.now();
         now.failed = now.failed.take().filter(|(_, told)| !told).map(|(why, _)| (why, true));
-        now.told = speaker.voice.is_some();
-        let voice = speaker.voice.as_ref()?;
+        let Some(voice) = &speaker.voice else {
+            now.told &= decides;
+            return None;
+        };
+        let person = speaker.person.as_ref().map(|person| person.id.clone());
+        let same = match (&now.person, &person) {
+            (None, None) => now.voice.as_ref().is_none_or(|v| self.people.are_alike(v, voice)),
+            (before, person) => before == person,
+        };
+        now.told = same || !decides;
         now.voice = Some(Arc::clone(voice));
-        now.person = speaker.person.as_ref().map(|person| person.id.clone());
+        now.person = person;
         let enrolment = now.enrolment.as_mut()?;
         if self.people.are_alike(&enrolment.voices[0], voice) {
             enrolment.voices.push(Arc::clone(voice));
@@ -180,11 +192,12 @@ impl SpeakerTracker {
         speaker.person.as_ref().and_then(|person| self.people.get(&person.id))
     }
 
-    /// Returns what the model is told of the person who speaks, and of a voice that is being learned; may be empty.
-    pub fn instructions(&self, person: Option<&Arc<Person>>) -> String {
+    /// Returns what the model is told of the person who speaks, with earlier conversations if it has a `memory` of them, and
+    /// of a voice that is being learned; may be empty.
+    pub fn instructions(&self, person: Option<&Arc<Person>>, memory: bool) -> String {
         let mut told = String::new();
         if let Some(person) = person {
-            self.introduce(person, &mut told);
+            self.introduce(person, memory, &mut told);
         }
         let now = self.now();
         if let Some(Enrolment { name, voices }) = &now.enrolment {
@@ -202,13 +215,21 @@ impl SpeakerTracker {
         told
     }
 
-    fn introduce(&self, Person { id, name, facts, exchanges, .. }: &Person, told: &mut String) {
+    fn introduce(
+        &self,
+        Person { id, name, facts, exchanges, .. }: &Person,
+        memory: bool,
+        told: &mut String,
+    ) {
         let intro = format!(
             "\nYou hear that {name} speaks: their words begin with [{name}]. Never write such a mark yourself."
         );
         told.push_str(&intro);
         if !facts.is_empty() {
             write!(told, " You remember of {name}: {}.", facts.join("; ")).unwrap_or_default();
+        }
+        if !memory {
+            return;
         }
         let mut now = self.now();
         let before = now.before.entry(id.clone()).or_insert_with(|| exchanges.clone());

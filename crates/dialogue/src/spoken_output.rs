@@ -1,13 +1,15 @@
 //! Sends one turn's words to speech synthesis: makes them speakable, sends the emotion once, and
 //! fills silence during tool calls with phrases. Not for producing the words.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use hearken_ports::{ToolRequest, Usage};
+use hearken_ports::{Person, ToolRequest, Usage};
 use hearken_proto::device::Emotion;
 use tokio::time::Instant;
 
 use super::speakable::is_emoji;
+use super::speaker_tracker::unattributed;
 use super::spoken::SpokenSentences;
 use super::turn::{PlaybackProgress, Said, Sentence, Turn, TurnError, TurnEvent, TurnSink};
 use super::turn_output::TurnOutput;
@@ -39,6 +41,8 @@ pub(super) struct SpokenOutput<'a> {
     /// Set if nobody receives the output: the turn was cut, or speech synthesis has failed.
     output_closed: bool,
     phrases: FillerPhrases<'a>,
+    /// Person who speaks, if their voice is known.
+    person: Option<&'a Arc<Person>>,
     out: &'a TurnSink,
     spoken: SpokenSentences,
     /// Time when the last sentence was sent, or a phrase was left out.
@@ -56,10 +60,16 @@ impl<'a> SpokenOutput<'a> {
             done: false,
             output_closed: false,
             phrases,
+            person: None,
             out,
             spoken: SpokenSentences::default(),
             last_sent: Instant::now(),
         }
+    }
+
+    /// Returns the output of a turn of this person.
+    pub(super) fn of(self, person: Option<&'a Arc<Person>>) -> Self {
+        Self { person, ..self }
     }
 
     /// Reports whether the model has said anything.
@@ -107,6 +117,17 @@ impl<'a> SpokenOutput<'a> {
         match self.emotion_detector.take() {
             Some(emotion) => self.send(TurnEvent::Emotion(emotion)).await,
             None => true,
+        }
+    }
+
+    /// Says that the turn has failed, with the face for it if the model has shown none.
+    pub(super) async fn apologise(&mut self, phrase: &str) {
+        if phrase.is_empty() {
+            return;
+        }
+        self.emotion_detector.seen.get_or_insert(Emotion::Sad);
+        if self.send_emotion().await {
+            self.say(phrase.to_owned(), false).await;
         }
     }
 
@@ -213,6 +234,10 @@ impl TurnOutput for SpokenOutput<'_> {
 
     fn said(&self) -> usize {
         self.said.len()
+    }
+
+    fn own_words<'b>(&'b self, asked: &'b str) -> &'b str {
+        unattributed(self.person, asked)
     }
 
     fn finished(&mut self, _: &str, calls: &[ToolRequest], _: Option<Usage>) {

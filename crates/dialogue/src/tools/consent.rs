@@ -251,6 +251,14 @@ impl Toolbox {
         *self.held() = Some(call);
     }
 
+    /// Begins the time to agree, once the person has heard the question to its end: it may have been spoken for longer than
+    /// that.
+    pub fn question_heard(&self) {
+        if let Some(call) = &mut *self.held() {
+            call.restart();
+        }
+    }
+
     /// Reports whether a call is held.
     pub fn holds_call(&self) -> bool {
         self.held().is_some()

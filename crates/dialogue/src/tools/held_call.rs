@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use hearken_ports::{Tool, ToolRequest};
+use hearken_ports::{ChatMessage, Tool, ToolRequest};
 use tokio::time::Instant;
 
 use super::offer::{Offer, Offered};
@@ -16,6 +16,9 @@ pub const HELD: &str = "not called yet: the person is asked for permission now, 
 /// Result of a call to which the person did not agree.
 pub const NOT_AGREED: &str = "error: not called, because the person did not agree; do not call it \
                               again unless they ask for it";
+/// Takes the place of [`HELD`] in later prompts where the call is held no longer.
+const NOT_ASKED: &str =
+    "error: not called: the person was not asked to the end, and has not agreed";
 /// Result of a call beside another one that is held.
 pub(super) const ONE_AT_A_TIME: &str =
     "error: not called: it needs the permission of the person, who is asked about another call now";
@@ -67,13 +70,61 @@ impl HeldCall {
         self
     }
 
+    /// Begins the time to agree.
+    pub(super) fn restart(&mut self) {
+        self.since = Instant::now();
+        self.waiting.iter().for_each(|waiting| waiting.restart());
+    }
+
     /// Reports whether the time to agree is over.
     pub fn is_expired(&self) -> bool {
         self.since.elapsed() > AGREES_WITHIN
     }
 }
 
+/// Tells the model of calls that were held in earlier turns, and dropped before the person had heard the question, that nobody
+/// will be asked. A call about which the person has decided stands there once more, with its result.
+pub fn withdraw(messages: &mut [ChatMessage]) {
+    let is_held = |message: &ChatMessage| !message.answers.is_empty() && message.content == HELD;
+    for held in (0..messages.len()).filter(|&at| is_held(&messages[at])).collect::<Vec<_>>() {
+        let (before, after) = messages.split_at(held);
+        let call = before.iter().flat_map(|m| &m.calls).rfind(|call| call.id == after[0].answers);
+        let is_decided = call.is_some_and(|call| {
+            let mut later = after.iter().flat_map(|m| &m.calls);
+            later.any(|made| made.name == call.name && made.arguments == call.arguments)
+        });
+        if !is_decided {
+            messages[held].content = NOT_ASKED.into();
+        }
+    }
+}
+
 /// Reports whether a result was written by this module: no tool was called for it.
 pub(super) fn is_own_result(result: &str) -> bool {
-    [HELD, NOT_AGREED, ONE_AT_A_TIME, TOO_LARGE, TOOL_CHANGED].contains(&result)
+    [HELD, NOT_ASKED, NOT_AGREED, ONE_AT_A_TIME, TOO_LARGE, TOOL_CHANGED].contains(&result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn called(id: &str, name: &str, result: &str) -> [ChatMessage; 2] {
+        let call = ToolRequest { id: id.into(), name: name.into(), arguments: "{}".into() };
+        [ChatMessage::calling("", vec![call]), ChatMessage::result(id, result)]
+    }
+
+    #[test]
+    fn only_what_nobody_has_decided_is_withdrawn() {
+        let rounds = [
+            called("1", "lock", HELD),
+            called("2", "lock", "locked"),
+            called("3", "open", HELD),
+            called("4", "lock", "locked"),
+        ];
+        let mut messages = rounds.concat();
+        withdraw(&mut messages);
+        let results: Vec<_> =
+            messages.iter().skip(1).step_by(2).map(|m| m.content.as_str()).collect();
+        assert_eq!(results, [HELD, "locked", NOT_ASKED, "locked"]);
+    }
 }

@@ -94,6 +94,13 @@ impl WaitingCalls {
 }
 
 impl ListedCall {
+    /// Begins the time to agree again.
+    pub(super) fn restart(&self) {
+        if let Some(entry) = self.all.entries().calls.get_mut(&self.number) {
+            entry.since = Instant::now();
+        }
+    }
+
     /// Reports whether the call was dropped.
     pub fn is_dropped(&self) -> bool {
         self.dropped.load(Ordering::Relaxed)

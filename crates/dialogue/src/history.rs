@@ -312,7 +312,13 @@ mod tests {
         let prompt = d.prompt("and the heating?", None);
         assert_eq!(texts(&prompt.messages[5..]), ["light? and the heating?", "", "on"]);
 
-        // Nobody will answer: what was called is remembered all the same.
+        // Nobody will answer: what was called is remembered all the same, but for what was cancelled.
+        let mut cancelled = asks_for_the_lamp("light?", &[]);
+        cancelled.rounds[0].results = vec![crate::tools::outcome::CUT_SHORT.into()];
+        let mut other = dialogue();
+        assert!(!other.commit(&cancelled, PlayedBack::default(), true));
+        let words = other.take_unanswered().unwrap();
+        assert_eq!(texts(&other.prompt(&words, None).messages[1..]), ["light?"]);
         d.forget_unanswered();
         assert_eq!(texts(d.messages()), ["light?", "", "on"]);
         assert_eq!(d.prompt("hello", None).messages.len(), d.messages().len() + 2);

@@ -10,6 +10,7 @@ use hearken_base::language::is_han;
 use hearken_ports::{ChatMessage, Role};
 
 use super::message_repair;
+use super::tools::outcome::CUT_SHORT;
 use super::turn::{Said, ToolRound, TurnEnd, TurnRecord};
 
 /// Estimated characters spoken per second, for a sentence whose duration is not known yet.
@@ -85,7 +86,7 @@ impl Memory {
     }
 
     /// Keeps the words of a turn for the next one, which answers them, if calls were made for them and nothing was heard of
-    /// the answer: the calls are not made again. Returns false if nothing is kept.
+    /// the answer: the calls that have ended are not made again. Returns false if nothing is kept.
     pub(super) fn keep_made(&mut self, record: &TurnRecord, heard: &PlayedBack) -> bool {
         let Some(words) = &record.user else { return false };
         let failed = matches!(record.end, TurnEnd::Failed(_));
@@ -95,8 +96,7 @@ impl Memory {
             return false;
         }
         self.push_words(words);
-        let made = record.rounds.iter().cloned();
-        self.made.extend(made.map(|round| ToolRound { after: 0, ..round }));
+        self.made.extend(record.rounds.iter().filter_map(finished));
         true
     }
 
@@ -190,6 +190,14 @@ pub(super) fn push_user(messages: &mut Vec<ChatMessage>, words: &str) {
         }
         _ => messages.push(ChatMessage::new(Role::User, words)),
     }
+}
+
+/// Returns a round without calls that were cancelled; none if all were.
+fn finished(round: &ToolRound) -> Option<ToolRound> {
+    let all = round.calls.iter().zip(&round.results);
+    let (calls, results): (Vec<_>, Vec<_>) =
+        all.filter(|(_, result)| *result != CUT_SHORT).map(|(c, r)| (c.clone(), r.clone())).unzip();
+    (!calls.is_empty()).then_some(ToolRound { after: 0, calls, results })
 }
 
 /// Returns the messages of a round: the text played before it, its calls and their results.

@@ -25,8 +25,8 @@ const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 /// Headers that are ours alone.
 const RESERVED: [HeaderName; 2] = [ACCEPT, SESSION];
 const BOTH: &str = "text/event-stream, application/json";
-/// Longest answer that is no stream, in bytes, and longest of an error.
-const MAX_BODY_BYTES: usize = 16 << 20;
+/// Longest message, in bytes, and longest answer of an error.
+pub(super) const MAX_MESSAGE_BYTES: usize = 16 << 20;
 const MAX_ERROR_BYTES: usize = 64 << 10;
 
 type HttpError = StreamableHttpError<reqwest::Error>;
@@ -46,27 +46,6 @@ impl StreamableHttpClient for RepairingClient {
         session_id: Option<Arc<str>>,
         auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<StreamableHttpPostResponse, HttpError> {
-        let most = MAX_BODY_BYTES;
-        self.post_message_with_max_sse_event_size(
-            uri,
-            message,
-            session_id,
-            auth_header,
-            custom_headers,
-            most,
-        )
-        .await
-    }
-
-    async fn post_message_with_max_sse_event_size(
-        &self,
-        uri: Arc<str>,
-        message: ClientJsonRpcMessage,
-        session_id: Option<Arc<str>>,
-        auth_header: Option<String>,
-        custom_headers: HashMap<HeaderName, HeaderValue>,
-        max_sse_event_size: usize,
     ) -> Result<StreamableHttpPostResponse, HttpError> {
         let mut request = self.0.post(&*uri).header(ACCEPT, BOTH);
         if let Some(token) = auth_header {
@@ -94,11 +73,11 @@ impl StreamableHttpClient for RepairingClient {
         repair.note(&message);
         let session = header(&response, &SESSION);
         if kind(&response).contains("event-stream") {
-            let events = repaired(response, repair, max_sse_event_size);
+            let events = repaired(response, repair);
             return Ok(StreamableHttpPostResponse::Sse(events, session));
         }
         let kind = kind(&response);
-        let body = body(response, MAX_BODY_BYTES).await?;
+        let body = body(response, MAX_MESSAGE_BYTES).await?;
         match answer(&mut repair, &body) {
             Some(answer) => Ok(StreamableHttpPostResponse::Json(answer, session)),
             // Nothing is answered to a notification, in whatever form.
@@ -132,18 +111,6 @@ impl StreamableHttpClient for RepairingClient {
         auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<Events, HttpError> {
-        self.0.get_stream(uri, session_id, last_event_id, auth_header, custom_headers).await
-    }
-
-    async fn get_stream_with_max_sse_event_size(
-        &self,
-        uri: Arc<str>,
-        session_id: Option<Arc<str>>,
-        last_event_id: Option<String>,
-        auth_header: Option<String>,
-        custom_headers: HashMap<HeaderName, HeaderValue>,
-        max_sse_event_size: usize,
-    ) -> Result<Events, HttpError> {
         self.0
             .get_stream_with_max_sse_event_size(
                 uri,
@@ -151,7 +118,7 @@ impl StreamableHttpClient for RepairingClient {
                 last_event_id,
                 auth_header,
                 custom_headers,
-                max_sse_event_size,
+                MAX_MESSAGE_BYTES,
             )
             .await
     }
@@ -245,8 +212,8 @@ enum StreamError {
 }
 
 /// Returns the events of an answer, each with one message as rmcp reads it.
-fn repaired(response: Response, mut repair: Repair, most: usize) -> Events {
-    let events = SseStream::from_bytes_stream(bounded(response.bytes_stream(), most));
+fn repaired(response: Response, mut repair: Repair) -> Events {
+    let events = SseStream::from_bytes_stream(bounded(response.bytes_stream(), MAX_MESSAGE_BYTES));
     let repaired = events.flat_map(move |event| {
         let mut events = match event {
             Ok(event) => told(&mut repair, event).into_iter().map(Ok).collect(),

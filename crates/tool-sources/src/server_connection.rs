@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::connected_source::{ConnectedSource, SourceKind};
 use super::connection::{Connection, NotOpened, ProtocolEra};
-use super::http_client::RepairingClient;
+use super::http_client::{MAX_MESSAGE_BYTES, RepairingClient};
 use super::link::Link;
 use super::settings::{Server, ServerTransport, ToolProtocol};
 use super::stdio_process::ToolChild;
@@ -28,8 +28,6 @@ const LONGEST_WAIT: Duration = Duration::from_secs(30);
 const WELL_AFTER: Duration = Duration::from_secs(20);
 /// Maximum number of redirects of one request.
 const MAX_REDIRECTS: usize = 3;
-/// Longest message that a server may send, in bytes.
-const MAX_MESSAGE_BYTES: usize = 16 << 20;
 
 /// Reason why a server of the transport of 2024-11-05 is not connected to.
 const OLD_SSE: &str = "it only speaks the old transport (HTTP with SSE, of 2024), which is not supported: update it, or put a \
@@ -194,7 +192,6 @@ async fn http_opened(
         return Err("it has no address".to_owned().into());
     };
     let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
-        .max_sse_event_size(MAX_MESSAGE_BYTES)
         .custom_headers(headers.iter().cloned().collect());
     if let Some(bearer) = bearer {
         config = config.auth_header(bearer.expose());

@@ -24,6 +24,7 @@ pub(crate) const MOST_GROWTH_KIB: u64 = 48 << 10;
 /// Most memory kept after a long run, in KiB: sessions of text clients stay in memory, of which the
 /// limit is 64 MiB.
 const MOST_KEPT_AFTER_ALL_KIB: u64 = 96 << 10;
+
 /// What is seen of the server in each of five parts of the run.
 #[derive(Default, Clone, Copy)]
 pub(crate) struct Part {

@@ -90,7 +90,7 @@ impl CallAssembler {
         self.arguments_bytes
     }
 
-    /// Returns the calls, and begins anew. No two have the same id.
+    /// Returns the calls, and leaves none. No two have the same id.
     pub(super) fn take(&mut self) -> Vec<ToolRequest> {
         self.arguments_bytes = 0;
         let mut requests: Vec<ToolRequest> = Vec::new();

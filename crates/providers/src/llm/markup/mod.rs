@@ -11,7 +11,10 @@
 //!   all text is held back until that mark ([`Opening::Missing`]).
 //! - In a code span that closes on its line, and in a fenced block, marks are text. This makes an
 //!   answer about `<think>` possible.
+//! - An answer that begins with calls as plain JSON, at most 8 KiB of it, is held back until that is
+//!   known.
 
+mod bare_json;
 mod code;
 mod marks;
 #[cfg(test)]
@@ -21,6 +24,7 @@ mod written_calls;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use bare_json::Beginning;
 use code::{Code, Span};
 use hearken_ports::{LlmDelta, OfferedTool, Prompt, ToolChoice, ToolRequest};
 use marks::{Found, Mark, begins, mark, may_begin};
@@ -47,6 +51,8 @@ pub(super) struct AnswerFilter {
     /// Text that goes out with the next piece.
     out: String,
     spoken: bool,
+    /// True until it is known whether the answer begins with calls as plain JSON.
+    begins: bool,
     calling: bool,
     calls: usize,
     ready: VecDeque<LlmDelta>,
@@ -87,6 +93,7 @@ impl AnswerFilter {
             Opening::Marked => Mode::Text,
             Opening::Missing => Mode::Unsure(String::new()),
         };
+        let begins = !tools.is_empty();
         Self {
             tools,
             rest: String::new(),
@@ -94,6 +101,7 @@ impl AnswerFilter {
             code: Code::default(),
             out: String::new(),
             spoken: false,
+            begins,
             calling: false,
             calls: 0,
             ready: VecDeque::new(),
@@ -209,6 +217,18 @@ impl AnswerFilter {
 
     /// Reads the answer's text up to a possible mark, and one mark.
     fn text(&mut self, rest: &str, end: bool) -> (usize, Step) {
+        if self.begins && !self.spoken && self.calls == 0 {
+            match bare_json::beginning(rest, &self.tools, end) {
+                Beginning::Unknown => return (0, Step::Waits),
+                // Thinking may stand before it.
+                Beginning::Text => self.begins = rest.trim_start().starts_with(may_begin),
+                Beginning::Calls(calls, used) => {
+                    self.begins = false;
+                    self.make(calls);
+                    return (used, Step::Went);
+                }
+            }
+        }
         let special = |c: char| may_begin(c) || matches!(c, '`' | '~' | '\n');
         let at = rest.find(special).unwrap_or(rest.len());
         let (plain, special) = rest.split_at(at);
@@ -379,14 +399,20 @@ impl AnswerFilter {
         }
         let body = if *too_long { String::new() } else { std::mem::take(body) };
         self.mode = Mode::Text;
-        for (name, arguments) in written_calls::calls(&body, &self.tools) {
+        let calls = written_calls::calls(&body, &self.tools);
+        self.make(calls);
+        (used, Step::Went)
+    }
+
+    /// Makes real calls of what was written: tools with their arguments.
+    fn make(&mut self, calls: Vec<(String, String)>) {
+        for (name, arguments) in calls {
             self.hand_on();
             self.call_begins();
             self.calls += 1;
             let id = format!("call_{:016x}", fastrand::u64(..));
             self.ready.push_back(LlmDelta::Call(ToolRequest { id, name, arguments }));
         }
-        (used, Step::Went)
     }
 
     fn call_begins(&mut self) {

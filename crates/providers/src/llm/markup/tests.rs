@@ -371,3 +371,43 @@ proptest! {
         prop_assert_eq!(said(&text), text);
     }
 }
+
+#[test]
+fn calls_as_plain_json_at_the_beginning_are_made() {
+    let volume = r#"«self_set_volume{"days":3}»"#;
+    for text in [
+        r#"{"name": "self_set_volume", "parameters": {"days": 3}}"#,
+        r#"  [{"tool": "self_set_volume", "arguments": {"days": 3}}]"#,
+        "```json\n{\"name\": \"self.set_volume\", \"arguments\": {\"days\": 3}}\n```",
+        "```\n{\"type\": \"function\", \"function\": {\"name\": \"self_set_volume\", \"arguments\": \"{\\\"days\\\":3}\"}}\n```",
+        r#"{"tool_calls": [{"name": "self_set_volume", "args": {"days": 3}}]}"#,
+        r#"<think>hm</think>{"name": "self_set_volume", "parameters": {"days": 3}}"#,
+    ] {
+        assert_eq!(said(text).trim(), volume, "{text}");
+    }
+    assert_eq!(
+        said(r#"{"name": "self_set_volume", "parameters": {"days": 3}} Done."#),
+        format!("{volume} Done.")
+    );
+}
+
+#[test]
+fn other_json_is_text() {
+    for text in [
+        r#"{"name": "Anna", "age": 7} is an object."#,
+        r#"{"a": 1}"#,
+        "[1] is the first source.",
+        "[{\"a\": 1}]",
+        "```json\n{\"name\": \"Anna\"}\n```",
+        "```rust\nfn main() {}\n```",
+        "{",
+        "``",
+        r#"{"name": "self_set_volume", "parameters": {"days""#,
+        r#"{"name": "unknown", "parameters": {}}"#,
+        r#"Write {"name": "self_set_volume", "parameters": {}} to call it."#,
+    ] {
+        assert_eq!(said(text), text);
+    }
+    let long = format!("{{\"name\": \"{}\"}}", "x".repeat(9_000));
+    assert_eq!(said(&long), long);
+}

@@ -7,7 +7,7 @@ use super::blocks::{self, Fence, Opening};
 use super::marks::{self, MarkEffect, Run};
 use super::spacing::{Spacing, TextSink};
 use super::tags::{self, Tag};
-use super::{Found, links};
+use super::{Found, formula, links};
 
 /// Number of kinds of mark runs.
 const KINDS: usize = 6;
@@ -183,10 +183,7 @@ impl Writer {
             },
             '\\' => self.escape(rest, end, out),
             '$' => match marks::formula(rest, end) {
-                Found::Yes(len) => {
-                    rest[..len].chars().for_each(|c| self.say(c, out));
-                    Step::Take(len)
-                }
+                Found::Yes(len) => self.formula(&rest[..len], out),
                 Found::No => self.literal(c, out),
                 Found::Wait => Step::Wait,
             },
@@ -265,6 +262,14 @@ impl Writer {
     }
 
     fn link(&mut self, rest: &str, end: bool, out: &mut impl TextSink) -> Step {
+        match self.citation(rest, end) {
+            Found::Yes(len) => {
+                self.spacing.lose();
+                return self.drop(']', len);
+            }
+            Found::Wait => return Step::Wait,
+            Found::No => {}
+        }
         match links::footnote(rest, end) {
             Found::Yes(len) => return self.drop(']', len),
             Found::Wait => return Step::Wait,
@@ -274,6 +279,25 @@ impl Writer {
             Found::Yes((whole, inner)) => Step::Unwrap { whole, inner },
             Found::No => self.literal('[', out),
             Found::Wait => Step::Wait,
+        }
+    }
+
+    /// Parses a citation mark such as `[1]` behind words. After a name it is an index, unless the
+    /// sentence ends with it.
+    fn citation(&self, rest: &str, end: bool) -> Found<usize> {
+        let len = match links::citation(rest, end) {
+            Found::Yes(len) if self.before.is_some() => len,
+            Found::Yes(_) | Found::No => return Found::No,
+            Found::Wait => return Found::Wait,
+        };
+        match rest[len..].chars().next() {
+            None if !end => Found::Wait,
+            Some('(') => Found::No,
+            Some('[') if is_name(self.before) => Found::No,
+            Some(next) if is_name(self.before) && !matches!(next, '.' | ',' | ';' | '!' | '?') => {
+                Found::No
+            }
+            _ => Found::Yes(len),
         }
     }
 
@@ -317,13 +341,32 @@ impl Writer {
     fn escape(&mut self, rest: &str, end: bool, out: &mut impl TextSink) -> Step {
         match rest[1..].chars().next() {
             None if !end => Step::Wait,
-            Some(c) if c.is_ascii_punctuation() => {
-                self.say(c, out);
-                Step::Take(2)
-            }
+            Some('(' | '[') => match marks::bracketed_formula(rest, end) {
+                Found::Yes(len) => self.formula(&rest[..len], out),
+                Found::No => self.literal_escape(rest, out),
+                Found::Wait => Step::Wait,
+            },
+            Some(c) if c.is_ascii_punctuation() => self.literal_escape(rest, out),
             Some('\n') => Step::Take(1),
             _ => self.literal('\\', out),
         }
+    }
+
+    /// Writes the character after a backslash.
+    fn literal_escape(&mut self, rest: &str, out: &mut impl TextSink) -> Step {
+        rest[1..].chars().take(1).for_each(|c| self.say(c, out));
+        Step::Take(2)
+    }
+
+    /// Writes a formula with its delimiters, which stand for nothing.
+    fn formula(&mut self, written: &str, out: &mut impl TextSink) -> Step {
+        let inner = written.trim_matches('$');
+        let inner =
+            inner.strip_prefix(r"\(").or_else(|| inner.strip_prefix(r"\[")).unwrap_or(inner);
+        let inner =
+            inner.strip_suffix(r"\)").or_else(|| inner.strip_suffix(r"\]")).unwrap_or(inner);
+        formula::plain(inner).chars().for_each(|c| self.say(c, out));
+        Step::Take(written.len())
     }
 
     /// Handles `#` at the end of a heading, which closes it.

@@ -12,6 +12,9 @@ const TARGET_MAX: usize = 1024;
 /// Maximum length of a footnote's label, in characters.
 const LABEL_MAX: usize = 32;
 
+/// Maximum length of a citation mark, in bytes.
+const CITATION_MAX: usize = 24;
+
 /// Prefixes of addresses in link definitions.
 const ADDRESSES: [&str; 5] = ["http://", "https://", "www.", "mailto:", "<"];
 
@@ -43,6 +46,26 @@ pub(super) fn link(rest: &str, behind_name: bool, end: bool) -> Found<(usize, Ra
         Some(_) => return Found::No,
     };
     target.map(|len| (close + 1 + len, 1..close))
+}
+
+/// Parses a citation mark such as `[1]`, `[1, 2]` or `[2-4]`. Returns its length in bytes.
+pub(super) fn citation(rest: &str, end: bool) -> Found<usize> {
+    let mut before = '[';
+    for (at, c) in rest.char_indices().skip(1) {
+        let fits = match c {
+            ']' => return if before.is_ascii_digit() { Found::Yes(at + 1) } else { Found::No },
+            '1'..='9' => true,
+            '0' => before.is_ascii_digit(),
+            ',' | '，' | '、' | '-' | '–' => before.is_ascii_digit(),
+            ' ' => matches!(before, ',' | '，' | '、'),
+            _ => false,
+        };
+        if !fits || at > CITATION_MAX {
+            return Found::No;
+        }
+        before = c;
+    }
+    Found::ran_out(end)
 }
 
 /// Parses a footnote's mark such as `[^1]`. Returns its length in bytes.

@@ -191,6 +191,20 @@ pub(super) fn formula(rest: &str, end: bool) -> Found<usize> {
     Found::ran_out(end)
 }
 
+/// Parses a formula in `\(` and `\)`, or `\[` and `\]`. Returns its length in bytes.
+pub(super) fn bracketed_formula(rest: &str, end: bool) -> Found<usize> {
+    let close = if rest.starts_with(r"\(") { r"\)" } else { r"\]" };
+    for (count, (at, c)) in rest.char_indices().enumerate() {
+        if c == '\n' || count > FORMULA_MAX {
+            return Found::No;
+        }
+        if at > 1 && rest[at..].starts_with(close) {
+            return Found::Yes(at + close.len());
+        }
+    }
+    Found::ran_out(end)
+}
+
 /// Reports whether an address continues after a mark of emphasis. Then the mark belongs to it.
 pub(super) fn goes_on(after: Option<char>) -> bool {
     after.is_some_and(|c| {

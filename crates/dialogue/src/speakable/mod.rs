@@ -3,10 +3,11 @@
 //! the chunks of the stream. Not for splitting into sentences. Not for writing numbers as words:
 //! the synthesiser does that.
 //!
-//! `blocks` parses the beginning of lines and `inline` the rest, with the help of `links`, `tags`
-//! and `marks`. `symbols` decides which characters are spoken. `spacing` writes the plain text.
+//! `blocks` parses the beginning of lines and `inline` the rest, with the help of `links`, `tags`,
+//! `marks` and `formula`. `symbols` decides which characters are spoken. `spacing` writes the plain text.
 
 mod blocks;
+mod formula;
 mod inline;
 mod links;
 mod marks;

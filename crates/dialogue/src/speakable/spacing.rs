@@ -71,6 +71,11 @@ impl Spacing {
         }
     }
 
+    /// Notes that something was removed here, as an ornament is.
+    pub(super) fn lose(&mut self) {
+        self.lost = true;
+    }
+
     pub(super) fn space(&mut self, out: &mut impl TextSink) {
         self.widen(Gap::Space);
         out.gap(false);

@@ -22,6 +22,10 @@ const TAGS: &str = "a abbr b big body center cite code dd del details dl dt em f
     kbd mark pre q s samp small span strike strong sub summary sup tbody thead tt u var \
     answer think thinking speak";
 
+/// Tags of SSML that are removed without a trace; vendors' have a prefix.
+const SSML: &str = "break prosody emphasis phoneme voice audio lang say-as express-as par seq media token \
+    amazon:effect amazon:domain mstts:express-as mstts:silence google:style";
+
 const ENTITIES: [(&str, char); 24] = [
     ("amp", '&'),
     ("lt", '<'),
@@ -78,8 +82,16 @@ pub(super) fn tag(rest: &str, end: bool) -> Found<Tag> {
         return Found::ran_out(line.known);
     }
     let closing = inside.strip_prefix('/').unwrap_or(inside);
-    let name_len =
-        closing.len() - closing.trim_start_matches(|c: char| c.is_ascii_alphanumeric()).len();
+    let is_part = |c: char| c.is_ascii_alphanumeric();
+    let is_joined = |c: char| is_part(c) || matches!(c, '-' | ':');
+    let joined = &closing[..closing.len() - closing.trim_start_matches(is_joined).len()];
+    if joined.contains(['-', ':']) && joined.len() == closing.len() {
+        return Found::ran_out(line.known);
+    }
+    if SSML.split(' ').any(|name| name.contains(['-', ':']) && name == joined) {
+        return element(joined, &closing[joined.len()..], &line);
+    }
+    let name_len = closing.len() - closing.trim_start_matches(is_part).len();
     let (name, behind) = closing.split_at(name_len);
     if !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
         return if closing.is_empty() { Found::ran_out(line.known) } else { Found::No };
@@ -100,7 +112,7 @@ fn element(name: &str, behind: &str, line: &Line<'_>) -> Found<Tag> {
         Tag::Block
     } else if listed(CELLS) {
         Tag::Cell
-    } else if listed(TAGS) {
+    } else if listed(TAGS) || listed(SSML) {
         Tag::Silent
     } else {
         return Found::No;

@@ -69,8 +69,8 @@ fn digits_units_and_addresses_stay() {
         "访问https://example.com/~me/a_b_c*d?x=1&amp=2#top_。",
         "https://en.wikipedia.org/wiki/A_(b)_c，www.x_y.com/_a_/",
         "Vec<String>，a < b && c > d，x<y，AT&T，<文件名>",
-        "公式$x_i^2$和$\\frac{a}{b}*c$，$5和$10",
-        "[笑] a[i][j] [1][2] {x}",
+        "$5和$10，a$b",
+        "[笑] a[i][j] a[1]是 {x}",
         "C# #话题 C:\\dir ^_^",
         "-5°C",
         "#5",
@@ -81,6 +81,16 @@ fn digits_units_and_addresses_stay() {
         let text = text.replace("__x_y", "x_y").replace(" ^_^", "");
         check(&[(&text, &text)]);
     }
+}
+
+#[test]
+fn formulas_are_plain_signs() {
+    check(&[
+        ("答案是\\(\\frac{1}{2}\\)。", "答案是1/2。"),
+        ("答案是$\\frac{1}{2}$。", "答案是1/2。"),
+        ("$$x^2 + y^2$$ is \\[z^2\\]", "x² + y² is z²"),
+        ("\\(open", "(open"),
+    ]);
 }
 
 #[test]
@@ -149,7 +159,10 @@ fn links_and_notes_leave_their_words() {
         ("[open](https://a.b", "[open](https://a.b"),
         ("[注意]: 今天", "[注意]: 今天"),
         ("[a](some words here)", "[a](some words here)"),
-        ("Wow![1] [x] y", "Wow![1] [x] y"),
+        ("Wow![1] [x] y", "Wow! [x] y"),
+        ("北京今天晴[1][2]。", "北京今天晴。"),
+        ("It is sunny[1]. So it is [2, 3-5]!", "It is sunny. So it is!"),
+        ("[1] is first, [0] and [1](https://a.b) stay", "[1] is first, [0] and 1 stay"),
     ]);
 }
 
@@ -161,6 +174,11 @@ fn html_goes_and_entities_are_read() {
         ("<think>\nhm\n</think>\n好", "hm\n好"),
         ("<a href='x'>link</a> <img src=x/>!", "link !"),
         ("a<b and c>d", "a<b and c>d"),
+        ("你好<break time=\"500ms\"/>世界<prosody rate=\"slow\">。</prosody>", "你好世界。"),
+        (
+            "<say-as interpret-as=\"date\">1 May</say-as><mstts:express-as style=\"sad\">x</mstts:express-as>",
+            "1 Mayx",
+        ),
         ("<table><tr><th>x</th><td a='b'>y<br/>z</td></tr><TR><td>w", "x, y z\nw"),
         ("\\*literal\\* \\# 1\\. \\\\", "*literal* # 1. \\"),
     ]);

@@ -51,12 +51,21 @@ pub struct ConversationStyle {
 pub type SharedStyle = Arc<Mutex<ConversationStyle>>;
 
 impl ConversationStyle {
-    /// Returns the style for a person with a role of their own. Its instructions come before those of the device.
+    /// Returns the style for a person with a role of their own, which lies over the device's role. Its
+    /// instructions come before those of the device.
     #[must_use]
     pub fn with_role(self, role: Option<Arc<AssignedRole>>) -> Self {
         let Some(role) = role else { return self };
         let instructs = !role.system_prompt.trim().is_empty();
         let system_prompt = if instructs { String::new() } else { self.system_prompt };
+        let role = match &self.role {
+            None => role,
+            Some(device) => Arc::new(AssignedRole {
+                role_id: role.role_id.clone(),
+                name: role.name.clone(),
+                settings: role.settings.over(&device.settings),
+            }),
+        };
         Self { system_prompt, role: Some(role), ..self }
     }
 

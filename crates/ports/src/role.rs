@@ -1,6 +1,7 @@
 //! Role of a voice assistant: how it answers, sounds and behaves, where that differs from the configuration. Not for who has
 //! which role.
 
+use hearken_base::language::Language;
 use hearken_proto::text_gateway::MAX_SYSTEM_PROMPT_CHARS;
 use serde::{Deserialize, Serialize};
 
@@ -69,6 +70,15 @@ impl ReplyLanguage {
             Self::Pt => ("pt", "葡萄牙语", "Portuguese"),
             Self::Es => ("es", "西班牙语", "Spanish"),
             Self::It => ("it", "意大利语", "Italian"),
+        }
+    }
+
+    /// Returns the language of fixed phrases for who is answered in this language, if there are some.
+    pub fn of_phrases(self) -> Option<Language> {
+        match self {
+            Self::Zh => Some(Language::Chinese),
+            Self::En => Some(Language::English),
+            _ => None,
         }
     }
 
@@ -174,6 +184,33 @@ impl Default for RoleSettings {
 }
 
 impl RoleSettings {
+    /// Returns these settings, with those of another role where they say nothing. Neither remembers
+    /// what the other forgets, nor has tools that the other switches off.
+    #[must_use]
+    pub fn over(&self, other: &Self) -> Self {
+        let text = |own: &String, other: &String| {
+            if own.trim().is_empty() { other.clone() } else { own.clone() }
+        };
+        let mut tools_off = other.tools_off.clone();
+        tools_off
+            .extend(self.tools_off.iter().filter(|name| !other.tools_off.contains(name)).cloned());
+        Self {
+            system_prompt: text(&self.system_prompt, &other.system_prompt),
+            model: text(&self.model, &other.model),
+            temperature: self.temperature.or(other.temperature),
+            max_tokens: self.max_tokens.or(other.max_tokens),
+            voice: text(&self.voice, &other.voice),
+            language: self.language.or(other.language),
+            tools_off,
+            interruption: self.interruption.or(other.interruption),
+            memory: self.memory && other.memory,
+            history: self.history.or(other.history),
+            daily_tokens: self.daily_tokens.or(other.daily_tokens),
+            daily_seconds: self.daily_seconds.or(other.daily_seconds),
+            daily_cost: self.daily_cost.or(other.daily_cost),
+        }
+    }
+
     /// Checks the limits of all settings.
     ///
     /// # Errors

@@ -92,6 +92,7 @@ class Server:
             "LLM_BASE_URL": f"http://127.0.0.1:{llm}/v1",
             "HEARKEN__EMBEDDED__ENABLED": "false", "HEARKEN__LOG__LEVEL": "warn",
             "HEARKEN__ASR__POOL__MAX_CONNECTIONS": 4000, "HEARKEN__TTS__POOL__MAX_CONNECTIONS": 4000,
+            "HEARKEN__ADMISSION__TURNS_PER_MINUTE": 0, "HEARKEN__ADMISSION__TURNS_PER_HOUR": 0,
             "HEARKEN__DEVICE__NO_VOICE_TIMEOUT_MS": 7200000, "HEARKEN__SERVER__DATA_DIR": folder / "data",
             **self.env,
         }

@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 
 use actix::fut::{ActorFutureExt as _, wrap_future};
 use actix::{Actor, ActorContext as _, AsyncContext as _, Handler, Running, StreamHandler};
+use hearken_base::memory_pool::PeerMemory;
 use hearken_base::paced_log::PacedLog;
 use hearken_dialogue::metrics::{DeviceActivity, actor_metrics};
 use hearken_dialogue::turn_factory::TurnFactory;
@@ -40,6 +41,8 @@ pub const LANE_RESERVE: usize = 8;
 /// Actor of one device's socket.
 pub struct DeviceActor {
     connection: DeviceConnection,
+    /// Memory that is kept for the device.
+    memory: PeerMemory,
     rules: DeviceRules,
     session_id: SessionId,
     turns: TurnFactory,
@@ -87,8 +90,10 @@ impl DeviceActor {
             sent: None,
             last_stamp: 0,
         };
+        let memory = connection.memory();
         Self {
             connection,
+            memory,
             rules,
             session_id,
             turns,

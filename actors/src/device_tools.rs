@@ -13,10 +13,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use hearken_dialogue::tools::ToolsetInterner;
+use hearken_base::memory_pool::{MemoryExceeded, PeerMemory, Reservation};
 use hearken_dialogue::tools::definition::from_mcp;
 use hearken_dialogue::tools::policy::is_camera;
-use hearken_ports::tool_limits::within_limits;
+use hearken_dialogue::tools::{PeerTools, ToolsetInterner};
+use hearken_ports::tool_limits::{tool_weight, within_limits};
 use hearken_ports::{Provenance, Tool, ToolCall, ToolContent, ToolError, ToolOutput, ToolSource};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, ClientConfig,
@@ -33,6 +34,10 @@ const MAX_PAGES: usize = 64;
 /// Name of the source.
 const SOURCE: &str = "device";
 
+/// Maximum memory of the pages of one device's list, about, in bytes. Firmware with 40 tools needs
+/// some 160 KiB.
+const MAX_LIST_WEIGHT: usize = 1 << 20;
+
 /// Maximum number of tools kept for one device.
 const MAX_TOOLS: usize = 512;
 
@@ -40,6 +45,8 @@ const MAX_TOOLS: usize = 512;
 pub struct DeviceTools {
     timeout: Duration,
     interner: ToolsetInterner,
+    /// Memory that is kept for the device.
+    memory: PeerMemory,
     state: watch::Sender<DeviceToolsState>,
     /// Number of calls that wait for the connection or use it.
     calls: Arc<AtomicUsize>,
@@ -49,7 +56,7 @@ pub struct DeviceTools {
 
 #[derive(Default)]
 struct DeviceToolsState {
-    tools: Arc<[Tool]>,
+    tools: Option<PeerTools>,
     link: LinkState,
 }
 
@@ -67,12 +74,12 @@ enum LinkState {
 
 impl DeviceTools {
     /// Creates an empty source. The device must answer within `timeout`. Its list of tools is
-    /// shared through `interner`.
-    pub fn new(timeout: Duration, interner: ToolsetInterner) -> Self {
+    /// shared through `interner`, and kept in `memory`.
+    pub fn new(timeout: Duration, interner: ToolsetInterner, memory: PeerMemory) -> Self {
         let state = watch::Sender::default();
         let calls = Arc::default();
         let wanted = Arc::default();
-        Self { timeout, interner, state, calls, wanted }
+        Self { timeout, interner, memory, state, calls, wanted }
     }
 
     /// Forgets the device, because it says hello again or is gone.
@@ -105,6 +112,7 @@ impl DeviceTools {
     pub async fn refresh(&self, peer: &Peer<RoleClient>) -> bool {
         let mut is_whole = true;
         let mut tools: Vec<Tool> = Vec::new();
+        let mut held: Vec<Reservation> = Vec::new();
         let mut seen = HashSet::new();
         let mut cursor: Option<String> = None;
         for _ in 0..MAX_PAGES {
@@ -127,7 +135,15 @@ impl DeviceTools {
                 }
             };
             let room = MAX_TOOLS - tools.len();
-            tools.extend(page.tools.iter().take(room).map(from_mcp));
+            let listed: Vec<Tool> = page.tools.iter().take(room).map(from_mcp).collect();
+            match self.hold_page(&tools, &listed) {
+                Ok(weight) => held.push(weight),
+                Err(error) => {
+                    tracing::warn!(%error, known = tools.len(), "left out further tools of the device");
+                    break;
+                }
+            }
+            tools.extend(listed);
             match page.next_cursor {
                 None => break,
                 Some(next) if !seen.insert(next.clone()) => {
@@ -137,17 +153,41 @@ impl DeviceTools {
                 next => cursor = next,
             }
         }
-        let before = self.tools();
-        let tools = if is_whole || before.is_empty() {
-            let tools = within_limits(SOURCE, tools);
-            tracing::info!(tools = tools.len(), "listed the device's tools");
-            self.interner.list(tools.into())
+        let before = self.state.borrow().tools.clone();
+        let tools = if is_whole || before.is_none() {
+            drop((held, before));
+            self.keep(within_limits(SOURCE, tools))
         } else {
             before
         };
         let link = LinkState::Open(peer.clone());
         self.state.send_replace(DeviceToolsState { tools, link });
         is_whole
+    }
+
+    /// Holds the memory of a further page of a list.
+    fn hold_page(&self, known: &[Tool], page: &[Tool]) -> Result<Reservation, MemoryExceeded> {
+        let weighs = |tools: &[Tool]| tools.iter().map(tool_weight).sum::<usize>();
+        let page = weighs(page);
+        if weighs(known) + page > MAX_LIST_WEIGHT {
+            return Err(MemoryExceeded::Peer(MAX_LIST_WEIGHT));
+        }
+        self.memory.reserve(page)
+    }
+
+    /// Keeps a list. Without room for it, the device has no tools.
+    fn keep(&self, tools: Vec<Tool>) -> Option<PeerTools> {
+        let count = tools.len();
+        match self.interner.keep(tools.into(), &self.memory) {
+            Ok(tools) => {
+                tracing::info!(tools = count, "listed the device's tools");
+                Some(tools)
+            }
+            Err(error) => {
+                tracing::warn!(%error, tools = count, "cannot keep the device's tools");
+                None
+            }
+        }
     }
 }
 
@@ -180,7 +220,7 @@ impl ToolSource for DeviceTools {
     }
 
     fn tools(&self) -> Arc<[Tool]> {
-        Arc::clone(&self.state.borrow().tools)
+        self.state.borrow().tools.as_ref().map(|tools| Arc::clone(&tools.list)).unwrap_or_default()
     }
 
     fn call(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use actix::fut::WrapFuture as _;
 use actix::{Actor, AsyncContext as _, Context, Handler, Recipient, SpawnHandle};
+use hearken_base::memory_pool::Reserved;
 use hearken_dialogue::metrics::actor_metrics;
 use rmcp::service::{RoleClient, RunningService, serve_directly};
 use serde_json::Value;
@@ -63,7 +64,7 @@ pub struct McpHostActor {
 
 /// Exchange with the device's MCP server since its last hello.
 struct Exchange {
-    inbound: mpsc::Sender<Value>,
+    inbound: mpsc::Sender<Reserved<Value>>,
     work: SpawnHandle,
 }
 
@@ -202,7 +203,7 @@ impl ExchangeTask {
     /// Waits, with the MCP connection closed, until it is needed: by a call (returns `None`), or by
     /// a request or notification of the device, which is returned. Meanwhile the device's camera
     /// gets fresh tokens, without a connection.
-    async fn idle(&self, renewal: &mut Instant) -> Option<Value> {
+    async fn idle(&self, renewal: &mut Instant) -> Option<Reserved<Value>> {
         loop {
             tokio::select! {
                 () = self.tools.wait_until_needed() => return None,
@@ -220,7 +221,7 @@ impl ExchangeTask {
     }
 
     /// Returns the device's next message; never resolves once the exchange is over.
-    async fn next_message(&self) -> Value {
+    async fn next_message(&self) -> Reserved<Value> {
         match self.inbound.lock().await.recv().await {
             Some(message) => message,
             None => std::future::pending().await,
@@ -315,7 +316,7 @@ impl Handler<DeviceToolMessage> for McpHostActor {
             DeviceToolMessage::Iot(report) => {
                 // States come with every listening period; descriptions come once.
                 let described = !report.things.is_empty();
-                self.things.note(report);
+                self.things.note(report.into_parts().0);
                 if described {
                     notify(&self.session);
                 }

@@ -20,6 +20,7 @@ use bytes::Bytes;
 use hearken_audio::echo::SentPackets;
 use hearken_audio::playout::PlayedBack as HeardPart;
 use hearken_base::language::Language;
+use hearken_base::memory_pool::Reserved;
 use hearken_dialogue::{Turn, TurnEvent, TurnInput};
 use hearken_ports::{ProviderError, Transcript};
 use hearken_proto::device::{Downlink, Emotion, Features, IotReport, ListenMode};
@@ -182,15 +183,15 @@ pub enum DeviceOrder {
 
 /// Message of the device about its own tools. DeviceActor -> McpHostActor, control. Sent by
 /// `try_send`, so that the mailbox bounds it.
-#[derive(Debug, Clone, Message)]
+#[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub enum DeviceToolMessage {
     /// Features from its hello.
     Hello(Features),
     /// JSON-RPC message of its MCP server.
-    Mcp(Value),
+    Mcp(Reserved<Value>),
     /// Descriptions or states of its things.
-    Iot(IotReport),
+    Iot(Reserved<IotReport>),
 }
 
 /// Notice that the device's tools are listed, so that the beginning of its prompts is known.

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use actix::{Actor as _, Addr, Arbiter, ArbiterHandle, Recipient};
 use hearken_audio::SpeakingSettings;
+use hearken_base::memory_pool::PeerMemory;
 use hearken_base::reloadable::Reloadable;
+use hearken_base::slots::Slot;
 use hearken_dialogue::admission::Admission;
 use hearken_dialogue::people::People;
 use hearken_dialogue::role::{CurrentRole, RoleLookup};
@@ -18,6 +20,7 @@ use hearken_dialogue::tools::{
     FinishingCalls, SourceLookup, SourceProvider, Toolbox, ToolsetInterner, Vision, VisionLookup,
 };
 use hearken_dialogue::turn_factory::TurnFactory;
+use hearken_dialogue::turn_rate::TurnRates;
 use hearken_dialogue::turn_trace::{ClientKind, TurnJournal};
 use hearken_dialogue::{CurrentStyle, Dialogue, DialogueSettings, LocalTime, SpokenLanguage};
 use hearken_ports::{Asr, ImageDescriber, Llm, ToolSource, Tts, TurnDetector};
@@ -143,6 +146,7 @@ pub struct Pipeline {
     finishing: Arc<FinishingCalls>,
     phrase_audio: PhraseAudioCache,
     admission: Admission,
+    rates: TurnRates,
     learned_pauses: LearnedPauses,
     unfinished_words: Arc<UnfinishedWords>,
     turn_journal: TurnJournal,
@@ -175,6 +179,7 @@ impl Pipeline {
             finishing,
             phrase_audio,
             admission,
+            rates: TurnRates::default(),
             learned_pauses: LearnedPauses::default(),
             unfinished_words,
             turn_journal: TurnJournal::default(),
@@ -204,6 +209,12 @@ impl Pipeline {
         Self { turn_journal, ..self }
     }
 
+    /// Returns the pipeline with these rates of turns.
+    #[must_use]
+    pub fn at_rates(self, rates: TurnRates) -> Self {
+        Self { rates, ..self }
+    }
+
     /// Returns the registry of the devices that are connected now.
     pub fn device_registry(&self) -> &DeviceRegistry {
         &self.device_registry
@@ -229,14 +240,18 @@ impl Pipeline {
             ClientKind::Voice,
             connection.device_id.as_str(),
         );
-        let turns = turns.in_role(role).on_firmware(connection.firmware.clone());
+        let address = connection.slot.as_ref().and_then(Slot::limited_address);
+        let rate = self.rates.of(Some(connection.device_id.as_str()), address);
+        let turns = turns.in_role(role).on_firmware(connection.firmware.clone()).at_rate(rate);
         let pipeline = self.clone();
         let session_id = SessionId::random();
         let others = (self.ports.tools)(&connection.device_id, &session_id);
         let device_turns = turns.clone();
         let device_id = connection.device_id.clone();
+        let memory = connection.memory();
         let start_pipeline = Box::new(move |device: &Addr<DeviceActor>| {
-            pipeline.start_pipeline(device, &device_turns, &device_id, others, speaking)
+            let own = pipeline.device_sources(device, memory);
+            pipeline.start_pipeline(device, &device_turns, &device_id, own, others, speaking)
         });
         DeviceActor::new(connection, rules, session_id, turns, start_pipeline)
     }
@@ -255,10 +270,10 @@ impl Pipeline {
         device: &Addr<DeviceActor>,
         turns: &TurnFactory,
         device_id: &DeviceId,
+        own: DeviceSources,
         others: SourceProvider,
         speaking: SpeakingSettings,
     ) -> PipelineHandles {
-        let settings = &self.settings;
         let lanes = self.settings.lanes;
         let connection = turns.connection();
         let (to_socket, playback) = mpsc::channel(lanes.playback);
@@ -275,10 +290,6 @@ impl Pipeline {
             nothing_heard: device.clone().recipient(),
             interrupted: device.clone().recipient(),
             speaking: tts.recipient(),
-        };
-        let own = DeviceSources {
-            tools: Arc::new(DeviceTools::new(settings.tools.device_timeout, self.interner.clone())),
-            things: Arc::new(ThingTools::new(device.clone().recipient())),
         };
         let speakers =
             self.ports.people.clone().map(|people| Arc::new(SpeakerTracker::new(people)));
@@ -312,6 +323,14 @@ impl Pipeline {
             playback,
             tools,
         }
+    }
+
+    /// Creates the tool sources of a device, which keep what it reports in this memory.
+    fn device_sources(&self, device: &Addr<DeviceActor>, memory: PeerMemory) -> DeviceSources {
+        let timeout = self.settings.tools.device_timeout;
+        let things = ThingTools::new(device.clone().recipient(), memory.clone());
+        let tools = DeviceTools::new(timeout, self.interner.clone(), memory);
+        DeviceSources { tools: Arc::new(tools), things: Arc::new(things) }
     }
 
     fn session_rules(&self) -> SessionRules {

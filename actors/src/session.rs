@@ -217,6 +217,8 @@ impl SessionActor {
         let person = self.person(&turn);
         let role = self.dialogue.role(person.as_ref());
         let voice = role.as_ref().map(|role| role.voice.as_str().into()).unwrap_or_default();
+        let of_role = role.as_ref().and_then(|role| role.language?.of_phrases());
+        let language = of_role.unwrap_or(language);
         turn.trace().answered_as(role);
         let speaking = StartSpeaking { turn: turn.clone(), events, language, voice };
         self.outputs.speaking.do_send(speaking);

@@ -19,7 +19,7 @@ use hearken_audio::speech_encoder::SpeechEncoder;
 use hearken_dialogue::admission::Admission;
 use hearken_dialogue::turn_trace::{Stage, TurnTrace};
 use hearken_dialogue::{Phrases, Turn, TurnEvent};
-use hearken_ports::{Line, Tts};
+use hearken_ports::{Line, ProviderErrorKind, Tts};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
@@ -253,6 +253,7 @@ impl SpeechSynthesis {
             let name = Arc::clone(&speech.name);
             let mut other = Speech { voice, name, encode_queue, ahead, trace };
             self.speak(&mut other, text, Some(&mut kept)).await?;
+            speech.name = other.name;
             self.phrase_audio.keep(text, &speech.name, rate_hz, kept);
             return Ok(());
         };
@@ -276,8 +277,20 @@ impl SpeechSynthesis {
         speech.trace.begin(Stage::VoiceFirstSound);
         speech.trace.synthesises(text);
         let mut is_silent = true;
-        let mut sound = self.tts.speak(Line { text: text.into(), voice: Arc::clone(&speech.name) });
+        let line = |voice: &Arc<str>| Line { text: text.into(), voice: Arc::clone(voice) };
+        let mut sound = self.tts.speak(line(&speech.name));
         while let Some(pcm) = sound.next().await {
+            // The voice of a role that the synthesiser lacks must not make a device mute.
+            if is_silent
+                && !speech.name.is_empty()
+                && let Err(error) = &pcm
+                && (error.kind.is_of_the_request() || error.kind == ProviderErrorKind::NotServed)
+            {
+                tracing::warn!(voice = &*speech.name, %error, "the synthesiser refuses this voice; speaking with the usual one");
+                speech.name = Arc::default();
+                sound = self.tts.speak(line(&speech.name));
+                continue;
+            }
             let pcm = pcm.map_err(|e| e.to_string())?;
             if std::mem::take(&mut is_silent) {
                 speech.trace.end(Stage::VoiceFirstSound);

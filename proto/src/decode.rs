@@ -1,7 +1,7 @@
 //! Reasons why bytes or JSON are not a valid message. Not for errors of providers or faults sent to
 //! clients.
 
-use crate::json::JsonError;
+use crate::json::{JsonError, TooHeavy};
 
 /// Mistake in a message, with its place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -47,6 +47,12 @@ impl DecodeError {
     /// Creates an error for a field of the wrong type or range.
     pub fn field(field: &'static str, reason: impl Into<String>) -> Self {
         Self::Field { field, reason: reason.into() }
+    }
+}
+
+impl From<TooHeavy> for DecodeError {
+    fn from(heavy: TooHeavy) -> Self {
+        Self::NotJson { reason: format!("it {heavy}") }
     }
 }
 

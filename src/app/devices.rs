@@ -24,11 +24,13 @@ pub(super) fn build(parts: &Parts<'_>) -> anyhow::Result<DeviceEndpoint> {
     let language = settings.dialogue.language;
     Ok(DeviceEndpoint {
         pipeline: Pipeline::new(ports, settings, audio_pool, process.clone())
-            .traced(records.turn_journal.clone()),
+            .traced(records.turn_journal.clone())
+            .at_rates(parts.rates.clone()),
         connection_slots: Slots::with_share(
             config.server.max_connections,
             config.http.address_percent,
-        ),
+        )
+        .with_memory_pool(&parts.memory_pool),
         recorder: recorder(&config.server.record_dir)?,
         access: access(config, Arc::clone(&parts.store) as _)?,
         language,

@@ -45,13 +45,15 @@ fn text_clients(parts: &Parts<'_>) -> anyhow::Result<TextClients> {
         settings: settings.into(),
         roles: tooling.sources.roles_by_id_or_name(),
         turn_journal: records.turn_journal.clone(),
+        rates: parts.rates.clone(),
     };
     Ok(TextClients {
         service,
         connection_slots: Slots::with_share(
             config.gateway.max_connections,
             config.http.address_percent,
-        ),
+        )
+        .with_memory_pool(&parts.memory_pool),
         access: AccessRule {
             section: "gateway",
             token: config.gateway.token.clone(),

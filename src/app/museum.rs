@@ -24,6 +24,7 @@ pub(super) fn build(parts: &Parts<'_>) -> Result<MuseumClients, SettingError> {
         answers: cluster.cache("museum"),
         model: format!("{} {}", config.llm.base_url, config.llm.model),
         now: local_time(config),
+        memory_pool: parts.memory_pool.clone(),
         usage: parts.records.usage.meter().clone(),
     };
     let limit = NonZeroU32::new(config.museum.requests_per_minute);

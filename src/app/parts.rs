@@ -6,11 +6,13 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use hearken_actors::pipeline::{AudioPool, Ports};
+use hearken_base::memory_pool::MemoryPool;
 use hearken_base::priority::lower_priority;
 use hearken_base::tasks::Tasks;
 use hearken_chat::ChatService;
 use hearken_cluster::Cluster;
 use hearken_dialogue::people::People;
+use hearken_dialogue::turn_rate::TurnRates;
 use hearken_dialogue::turn_trace::TurnJournal;
 use hearken_dialogue::usage::UsageMeter;
 use hearken_engines::supervise::EngineStates;
@@ -53,6 +55,10 @@ pub(super) struct Parts<'a> {
     pub(super) tts: Arc<CachedTts>,
     /// Ports of devices' conversations.
     pub(super) ports: Ports,
+    /// Rates of turns of devices and text clients.
+    pub(super) rates: TurnRates,
+    /// Memory that is kept for peers.
+    pub(super) memory_pool: MemoryPool,
     /// Threads that encode speech.
     pub(super) audio_pool: AudioPool,
 }
@@ -118,6 +124,8 @@ impl<'a> Parts<'a> {
             people,
             records,
             tts,
+            rates: TurnRates::new(&config.admission),
+            memory_pool: MemoryPool::default(),
             ports,
             audio_pool,
         })

@@ -196,6 +196,9 @@ fn lanes(config: &Config) -> Result<(), ConfigError> {
         within(key, size, 1, 10_000)?;
     }
     within("admission.max_turns", config.admission.max_turns, 1, 1_000_000)?;
+    within("admission.turns_per_minute", config.admission.turns_per_minute, 0, 10_000)?;
+    within("admission.turns_per_hour", config.admission.turns_per_hour, 0, 100_000)?;
+    within("admission.turns_per_address", config.admission.turns_per_address, 0, 100_000)?;
     within("admission.late_ms", in_ms(config.admission.late), 1, 1_000)?;
     within("admission.late_percent", config.admission.late_percent, 0.01, 100.0)?;
     within("admission.busy_percent", config.admission.busy_percent, 10.0, 100.0)

@@ -63,6 +63,16 @@ impl DeviceActor {
         }
     }
 
+    /// Ends the live turn at once, because the person presses the button. A message that was not heard
+    /// yet is spoken after the next turn.
+    pub(super) fn cut_for_button(&mut self, ctx: &mut Ctx) -> bool {
+        let unheard = self.live.as_mut().filter(|live| live.heard() == HeardPart::default());
+        if let Some(message) = unheard.and_then(|live| live.message.take()) {
+            self.state.to_say.push_front(message);
+        }
+        self.cut(ctx)
+    }
+
     /// Ends the live turn at once: nothing more of it is sent. Returns true if the device was sent
     /// `tts stop`.
     pub(super) fn cut(&mut self, ctx: &mut Ctx) -> bool {

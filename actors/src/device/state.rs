@@ -8,6 +8,7 @@ use actix::{Addr, Recipient};
 use hearken_audio::SpeakingSettings;
 use hearken_audio::echo::SentPackets;
 use hearken_audio::playout::{PlayedBack, Playout};
+use hearken_base::memory_pool::PeerMemory;
 use hearken_base::paced_log::PacedLog;
 use hearken_base::slots::Slot;
 use hearken_dialogue::Turn;
@@ -65,6 +66,11 @@ impl DeviceConnection {
     /// Creates a connection that is not recorded and has no notice.
     pub fn new(device_id: DeviceId, framing: Framing) -> Self {
         Self { device_id, framing, firmware: None, sink: None, notice: None, slot: None }
+    }
+
+    /// Returns the memory of the device.
+    pub(crate) fn memory(&self) -> PeerMemory {
+        self.slot.as_ref().map(|slot| slot.memory().clone()).unwrap_or_default()
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use actix::dev::SendError;
 use bytes::Bytes;
 use hearken_audio::echo::SentPackets;
+use hearken_base::memory_pool::Reserved;
 use hearken_dialogue::TurnInput;
 use hearken_dialogue::metrics::actor_metrics;
 use hearken_ports::RecordedFrame;
@@ -27,6 +28,10 @@ const MAX_DROPPED_IN_A_ROW: u32 = 64;
 const MAX_TEXT_FRAMES: u32 = 600;
 const COUNTED_FOR: Duration = Duration::from_secs(10);
 
+/// Largest weight of a text frame, in bytes of memory when parsed: firmware's largest, a page of its
+/// tools, weighs some ten times its 8 KiB.
+const MAX_MESSAGE_WEIGHT: usize = 1 << 20;
+
 type Ctx = SocketContext<DeviceActor>;
 
 impl DeviceActor {
@@ -35,7 +40,7 @@ impl DeviceActor {
             tracing::warn!(max = MAX_TEXT_FRAMES, within = ?COUNTED_FOR, "closing: the device sends too many text frames");
             return self.leave(Fault::RateLimited, ctx);
         }
-        let message = match Uplink::decode(&text) {
+        let (message, weight) = match Uplink::decode_within(&text, MAX_MESSAGE_WEIGHT) {
             Ok(message) => message,
             Err(error) => {
                 return self.state.warnings.log(|left_out| {
@@ -59,8 +64,8 @@ impl DeviceActor {
                 self.abort(ctx);
             }
             Uplink::Goodbye => hearken_socket::close_normally(ctx),
-            Uplink::Mcp { payload } => self.pass_to_host(DeviceToolMessage::Mcp(payload)),
-            Uplink::Iot(report) => self.pass_to_host(DeviceToolMessage::Iot(report)),
+            Uplink::Mcp { payload } => self.pass_weighed(payload, weight, DeviceToolMessage::Mcp),
+            Uplink::Iot(report) => self.pass_weighed(report, weight, DeviceToolMessage::Iot),
             Uplink::Unknown { kind } => self.state.warnings.log(|left_out| {
                 tracing::warn!(kind, left_out, "ignored a message of unknown type");
             }),
@@ -101,6 +106,24 @@ impl DeviceActor {
         }
     }
 
+    /// Passes what the device told of its tools to the host, as far as the device's memory reaches.
+    fn pass_weighed<T>(
+        &self,
+        told: T,
+        weight: usize,
+        message: fn(Reserved<T>) -> DeviceToolMessage,
+    ) {
+        match self.memory.keep(told, weight) {
+            Ok(told) => self.pass_to_host(message(told)),
+            Err(error) => {
+                actor_metrics().drops.tools.increment(1);
+                self.state.warnings.log(|left_out| {
+                    tracing::warn!(%error, left_out, "dropped a tool message of the device");
+                });
+            }
+        }
+    }
+
     fn pass_to_host(&self, said: DeviceToolMessage) {
         let sent = self.links.as_ref().map(|w| w.said.try_send(said));
         if let Some(Err(error @ SendError::Full(_))) = sent {
@@ -121,7 +144,7 @@ impl DeviceActor {
             return;
         }
         if mode == ListenMode::Manual {
-            self.cut(ctx);
+            self.cut_for_button(ctx);
         }
         // In the other modes its microphone is closed while we speak.
         let guarded = realtime && self.rules.guards_echo;

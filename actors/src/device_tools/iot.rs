@@ -6,10 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use actix::Recipient;
 use futures_util::future::BoxFuture;
-use hearken_ports::tool_limits::within_limits;
+use hearken_base::memory_pool::{MemoryExceeded, PeerMemory, Reserved};
+use hearken_ports::tool_limits::{tool_weight, within_limits};
 use hearken_ports::{Provenance, Tool, ToolCall, ToolError, ToolOutput, ToolSource};
 use hearken_proto::device::Downlink;
-use hearken_proto::device::iot::{Command, IotReport, Property, Thing, ValueKind};
+use hearken_proto::device::iot::{Command, IotReport, Property, Thing, ThingState, ValueKind};
+use hearken_proto::json::weight;
 use serde_json::{Map, Value, json};
 
 use crate::messages::DeviceOrder;
@@ -31,20 +33,22 @@ const MAX_TOOLS: usize = 256;
 /// Things of one device; none until the device has listed them.
 pub struct ThingTools {
     device: Recipient<DeviceOrder>,
+    /// Memory that is kept for the device.
+    memory: PeerMemory,
     known: Mutex<KnownThings>,
 }
 
 #[derive(Default)]
 struct KnownThings {
-    things: BTreeMap<String, Thing>,
-    states: BTreeMap<String, Map<String, Value>>,
-    tools: Arc<[Tool]>,
+    things: BTreeMap<String, Reserved<Thing>>,
+    states: BTreeMap<String, Reserved<Map<String, Value>>>,
+    tools: Option<Reserved<Arc<[Tool]>>>,
 }
 
 impl ThingTools {
-    /// Creates an empty source.
-    pub fn new(device: Recipient<DeviceOrder>) -> Self {
-        Self { device, known: Mutex::default() }
+    /// Creates an empty source, which keeps what the device reports in `memory`.
+    pub fn new(device: Recipient<DeviceOrder>, memory: PeerMemory) -> Self {
+        Self { device, memory, known: Mutex::default() }
     }
 
     fn known(&self) -> MutexGuard<'_, KnownThings> {
@@ -60,21 +64,46 @@ impl ThingTools {
     pub fn note(&self, report: IotReport) {
         let mut known = self.known();
         let described = !report.things.is_empty();
+        let kept = self.keep_report(&mut known, report, described);
+        if let Err(error) = kept {
+            tracing::warn!(%error, things = known.things.len(), "left out things of the device");
+        }
+        if described {
+            tracing::info!(things = known.things.len(), "listed the device's things");
+        }
+    }
+
+    /// Keeps a report as far as the device's memory reaches.
+    fn keep_report(
+        &self,
+        known: &mut KnownThings,
+        report: IotReport,
+        described: bool,
+    ) -> Result<(), MemoryExceeded> {
         for thing in report.things {
             if known.things.len() < MAX_THINGS || known.things.contains_key(&thing.name) {
-                known.things.insert(thing.name.clone(), thing);
+                let weighs = serde_json::to_value(&thing).map_or(0, |thing| weight(&thing));
+                let name = thing.name.clone();
+                known.things.insert(name, self.memory.keep(thing, weighs)?);
             }
         }
-        for state in report.states {
-            if known.states.len() < MAX_THINGS || known.states.contains_key(&state.name) {
-                keep(known.states.entry(state.name).or_default(), state.values);
+        for ThingState { name, values } in report.states {
+            if known.states.len() < MAX_THINGS || known.states.contains_key(&name) {
+                let before = known.states.get(&name).map(|state| (**state).clone());
+                let merged = merged(before.unwrap_or_default(), values);
+                let weighs = merged.iter().map(|(name, value)| name.len() + weight(value)).sum();
+                known.states.insert(name, self.memory.keep(merged, weighs)?);
             }
         }
         if described {
-            let tools = known.things.values().flat_map(tools).take(MAX_TOOLS);
-            known.tools = within_limits(SOURCE, tools).into();
-            tracing::info!(things = known.things.len(), "listed the device's things");
+            let tools = known.things.values().flat_map(|thing| tools(thing)).take(MAX_TOOLS);
+            let tools = within_limits(SOURCE, tools);
+            let weighs: usize = tools.iter().map(tool_weight).sum();
+            known.tools = None;
+            // An offer is built of it.
+            known.tools = Some(self.memory.keep(tools.into(), 2 * weighs)?);
         }
+        Ok(())
     }
 
     /// Converts a call to a known value or an order for the device.
@@ -84,7 +113,8 @@ impl ThingTools {
         let within = |thing: &&Thing| {
             call.name.strip_prefix(&thing.name).and_then(|rest| rest.strip_prefix('.')).is_some()
         };
-        let named = known.things.values().filter(within).max_by_key(|thing| thing.name.len());
+        let named = known.things.values().map(|thing| &**thing);
+        let named = named.filter(within).max_by_key(|thing| thing.name.len());
         let thing = named.ok_or_else(unknown)?;
         let what = &call.name[thing.name.len() + 1..];
         if thing.methods.contains_key(what) {
@@ -100,13 +130,14 @@ impl ThingTools {
 }
 
 /// Merges reported properties into the stored ones, within the limits.
-fn keep(kept: &mut Map<String, Value>, told: Map<String, Value>) {
+fn merged(mut kept: Map<String, Value>, told: Map<String, Value>) -> Map<String, Value> {
     for (property, value) in told {
         let room = kept.len() < MAX_PROPERTIES || kept.contains_key(&property);
         if room && property.len() + value.to_string().len() <= MAX_VALUE_BYTES {
             kept.insert(property, value);
         }
     }
+    kept
 }
 
 /// Prefix of the names of tools that read a property.
@@ -166,7 +197,7 @@ impl ToolSource for ThingTools {
     }
 
     fn tools(&self) -> Arc<[Tool]> {
-        Arc::clone(&self.known().tools)
+        self.known().tools.as_ref().map(|tools| Arc::clone(tools)).unwrap_or_default()
     }
 
     /// Sends the order. The device does not report whether it carried it out.
@@ -196,7 +227,8 @@ mod tests {
     fn of_what_a_device_tells_without_end_only_so_much_is_kept() {
         let mut kept = Map::new();
         let mut tell = |property: &str, value: Value| {
-            keep(&mut kept, Map::from_iter([(property.to_owned(), value)]));
+            let told = Map::from_iter([(property.to_owned(), value)]);
+            kept = merged(std::mem::take(&mut kept), told);
             kept.clone()
         };
         for n in 0..10 * MAX_PROPERTIES {

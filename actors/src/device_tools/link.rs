@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use actix::Recipient;
 use actix::dev::SendError;
+use hearken_base::memory_pool::Reserved;
 use hearken_base::paced_log::PacedLog;
 use hearken_proto::device::Downlink;
 use rmcp::RoleClient;
@@ -33,7 +34,7 @@ pub enum LinkError {
 }
 
 /// Receiver of the messages since the device's hello. Links read it one after the other.
-pub type Inbound = Arc<Mutex<mpsc::Receiver<Value>>>;
+pub type Inbound = Arc<Mutex<mpsc::Receiver<Reserved<Value>>>>;
 
 /// Link to a device's MCP server.
 pub struct DeviceLink {
@@ -44,7 +45,7 @@ pub struct DeviceLink {
     base: i64,
     extras: Extras,
     /// Message that the device sent before there was a link.
-    first: Option<Value>,
+    first: Option<Reserved<Value>>,
     warnings: PacedLog,
 }
 
@@ -63,7 +64,7 @@ impl DeviceLink {
 
     /// Returns the link with a first message, which it reads before all others.
     #[must_use]
-    pub fn with_first_message(self, first: Option<Value>) -> Self {
+    pub fn with_first_message(self, first: Option<Reserved<Value>>) -> Self {
         Self { first, ..self }
     }
 
@@ -127,6 +128,7 @@ impl Transport<RoleClient> for DeviceLink {
                 Some(message) => message,
                 None => self.inbound.lock().await.recv().await?,
             };
+            let (message, _weight) = message.into_parts();
             match read(message, self.base, &self.warnings) {
                 Some(message) => return Some(message),
                 None => {

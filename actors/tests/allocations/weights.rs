@@ -2,8 +2,9 @@
 //! and a stranger chooses what is estimated. Not for what is refused.
 
 use allocation_counter::measure;
-use hearken_dialogue::tools::schema::{Schema, weight};
+use hearken_dialogue::tools::schema::Schema;
 use hearken_ports::{ChatMessage, Role, ToolRequest};
+use hearken_proto::json::weight;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -4,13 +4,16 @@
 
 pub mod child_env;
 pub mod days;
+pub mod fair_queue;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 pub mod language;
 pub mod log;
+pub mod memory_pool;
 pub mod ms;
 pub mod open_files;
 pub mod output;
+pub mod pace;
 pub mod paced_log;
 pub mod priority;
 pub mod private_files;

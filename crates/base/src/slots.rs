@@ -3,8 +3,15 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::memory_pool::{MemoryPool, PeerMemory};
+use crate::pace::Pace;
+
+/// Bytes of text messages that an address may send in a second over all its connections.
+const BYTES_PER_SECOND: u32 = 4 << 20;
 
 /// Limits of slots. Clones share them.
 #[derive(Clone)]
@@ -14,14 +21,20 @@ struct Inner {
     free: Arc<Semaphore>,
     most: usize,
     of_address: usize,
+    /// Memory of whoever has a slot.
+    memory_pool: MemoryPool,
+    /// Pace of what an address sends over all connections with a slot.
+    pace: Pace,
     /// Slots in use by address, without addresses that use none.
     taken: Mutex<HashMap<Arc<str>, usize>>,
 }
 
 /// Slot in use, released when dropped.
 pub struct Slot {
+    memory: PeerMemory,
+    pace: Pace,
     _permit: OwnedSemaphorePermit,
-    _share: Option<Share>,
+    share: Option<Share>,
 }
 
 struct Share {
@@ -45,7 +58,21 @@ impl Slots {
     pub fn new(most: usize, of_address: usize) -> Self {
         let most = most.min(Semaphore::MAX_PERMITS);
         let free = Arc::new(Semaphore::new(most));
-        Self(Arc::new(Inner { free, most, of_address, taken: Mutex::default() }))
+        let taken = Mutex::default();
+        let memory_pool = MemoryPool::default();
+        let pace = Pace::new(BYTES_PER_SECOND, Duration::from_secs(1));
+        Self(Arc::new(Inner { free, most, of_address, memory_pool, pace, taken }))
+    }
+
+    /// Returns these slots, none of which is in use yet, with this pool of memory.
+    #[must_use]
+    pub fn with_memory_pool(self, memory_pool: &MemoryPool) -> Self {
+        let Inner { most, of_address, .. } = *self.0;
+        let free = Arc::new(Semaphore::new(most));
+        let taken = Mutex::default();
+        let memory_pool = memory_pool.clone();
+        let pace = self.0.pace.clone();
+        Self(Arc::new(Inner { free, most, of_address, memory_pool, pace, taken }))
     }
 
     /// Creates `most` slots, of which one address may take `percent` of a hundred, but at least
@@ -62,12 +89,21 @@ impl Slots {
     /// # Errors
     /// No slot is free, or the address uses as many as it may.
     pub fn take(&self, address: Option<&str>) -> Result<Slot, NoSlot> {
-        let share = match address {
-            Some(address) => Some(self.share(address).ok_or(NoSlot::AddressFull)?),
-            None => None,
-        };
+        self.take_at(address.unwrap_or_default(), address.is_some())
+    }
+
+    /// Takes a slot for a client at this address, which may be exempt from the limits of an address
+    /// (`is_limited`).
+    ///
+    /// # Errors
+    /// See [`Slots::take`].
+    pub fn take_at(&self, address: &str, is_limited: bool) -> Result<Slot, NoSlot> {
+        let share =
+            if is_limited { Some(self.share(address).ok_or(NoSlot::AddressFull)?) } else { None };
         let permit = Arc::clone(&self.0.free).try_acquire_owned().map_err(|_| NoSlot::Full)?;
-        Ok(Slot { _permit: permit, _share: share })
+        let memory = self.0.memory_pool.peer(address, is_limited);
+        let pace = self.0.pace.clone();
+        Ok(Slot { memory, pace, _permit: permit, share })
     }
 
     fn share(&self, address: &str) -> Option<Share> {
@@ -97,6 +133,24 @@ impl Slots {
         let all = self.0.free.acquire_many(u32::try_from(self.0.most).unwrap_or(u32::MAX)).await;
         // The semaphore is never closed.
         all.map(tokio::sync::SemaphorePermit::forget).unwrap_or_default();
+    }
+}
+
+impl Slot {
+    /// Returns the memory of whoever has the slot.
+    pub fn memory(&self) -> &PeerMemory {
+        &self.memory
+    }
+
+    /// Returns the address of the holder of the slot, if it is limited.
+    pub fn limited_address(&self) -> Option<&str> {
+        self.share.as_ref().map(|share| &*share.address)
+    }
+
+    /// Counts bytes that the holder of the slot has sent. Returns the time for which nothing more of
+    /// it may be read.
+    pub fn pace(&self, bytes: usize) -> Duration {
+        self.pace.take(self.memory.address(), bytes)
     }
 }
 

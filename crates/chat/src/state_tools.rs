@@ -8,8 +8,8 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use hearken_base::wall_clock::now;
 use hearken_ports::{
-    EventBus, StateError, StateEvent, StateOutcome, StateServer, Tool, ToolCall, ToolError,
-    ToolOutput, ToolSource,
+    EventBus, Provenance, StateError, StateEvent, StateOutcome, StateServer, Tool, ToolCall,
+    ToolError, ToolOutput, ToolSource,
 };
 use hearken_proto::chat::Event;
 use hearken_proto::ids::SessionId;
@@ -214,6 +214,10 @@ impl ToolSource for StateTools {
 
     fn kind(&self) -> &'static str {
         "state"
+    }
+
+    fn provenance(&self, tool: &str) -> Provenance {
+        Provenance { simulated: true, ..Provenance::untrusted(NAME, tool) }
     }
 }
 

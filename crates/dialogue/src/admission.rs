@@ -75,6 +75,13 @@ pub struct AdmissionSettings {
     pub late_percent: f64,
     /// Utilisation of an encoding thread, in percent, above which the limit falls.
     pub busy_percent: f64,
+    /// Maximum number of turns of one device in a minute, and in an hour; 0 for no limit.
+    pub turns_per_minute: u32,
+    /// See `turns_per_minute`.
+    pub turns_per_hour: u32,
+    /// Maximum number of turns in a minute of all devices and text clients of one address that sends
+    /// no token; 0 for no limit.
+    pub turns_per_address: u32,
 }
 
 impl Default for AdmissionSettings {
@@ -84,6 +91,9 @@ impl Default for AdmissionSettings {
             late: Duration::from_millis(20),
             late_percent: 1.0,
             busy_percent: 75.0,
+            turns_per_minute: 20,
+            turns_per_hour: 300,
+            turns_per_address: 60,
         }
     }
 }

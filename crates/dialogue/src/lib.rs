@@ -29,6 +29,7 @@ pub mod tools;
 pub mod turn;
 pub mod turn_factory;
 pub mod turn_output;
+pub mod turn_rate;
 pub mod turn_trace;
 pub mod usage;
 

@@ -44,7 +44,14 @@ pub fn usable(
     role: Option<Arc<AssignedRole>>,
 ) -> Vec<Arc<dyn ToolSource>> {
     match role {
-        Some(role) => sources.retain(|source| !role.is_off(source.name())),
+        Some(role) => {
+            sources.retain(|source| !role.is_off(source.name()));
+            for source in &mut sources {
+                if let Some(rest) = source.without(&role.tools_off) {
+                    *source = rest;
+                }
+            }
+        }
         None if !configured.is_empty() => sources.clear(),
         None => {}
     }

@@ -13,6 +13,7 @@ use super::spoken_output::{FillerPhrases, SpokenOutput};
 use super::turn::{ToolRound, Turn, TurnEnd, TurnError, TurnRecord, TurnSink};
 use super::turn_output::TurnOutput;
 use crate::tools::names::nearest;
+use crate::tools::outcome::CUT_SHORT;
 use crate::tools::{HeldCall, Offer, Toolbox, held_call};
 use crate::turn_trace::Stage;
 
@@ -215,7 +216,14 @@ async fn decide_held(
     let after = output.said();
     let consent = &tools.settings().consent;
     let results = match held.permitted(consent.is_yes(said), &offer) {
-        Ok(()) => traced_calls(output, tools, &offer, &calls, &held.asked, until).await?,
+        Ok(()) => {
+            let results = traced_calls(output, tools, &offer, &calls, &held.asked, until).await?;
+            // A noise cancels the call, and takes nothing of the person's yes: the same words make it again.
+            if output.turn().is_continued() && results.iter().any(|result| result == CUT_SHORT) {
+                tools.hold(held.clone());
+            }
+            results
+        }
         Err(refused) => vec![refused],
     };
     Ok(told_round(after, calls, results))

@@ -13,6 +13,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
 use crate::admission::{Admission, TurnPermit};
 use crate::people::Speaker;
+use crate::turn_rate::TurnRate;
 use crate::turn_trace::TurnTrace;
 use crate::turn_trace::vocabulary::Outcome;
 
@@ -30,6 +31,8 @@ pub struct Turn {
     progress: Arc<watch::Sender<Option<PlaybackProgress>>>,
     /// Whether its speech is to be sent.
     playback: Arc<watch::Sender<PlaybackControl>>,
+    /// Rate of its client's turns, if it is limited.
+    rate: Option<TurnRate>,
     /// Admission permit of the turn, from admission until the turn ends.
     permit: Arc<Mutex<Option<TurnPermit>>>,
     /// Who says its words, once that is known.
@@ -82,6 +85,7 @@ impl Turn {
             reply,
             progress,
             playback,
+            rate: None,
             permit,
             speaker,
             certain: None,
@@ -215,13 +219,28 @@ impl Turn {
         self.speaker.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Acquires an admission permit. Returns false if none is free: the turn is not answered then.
+    /// Returns the turn of a client with this rate.
+    #[must_use]
+    pub fn at_rate(self, rate: Option<TurnRate>) -> Self {
+        Self { rate, ..self }
+    }
+
+    /// Acquires an admission permit. Returns false if none is free, or turns come too fast: the turn
+    /// is not answered then.
     pub fn acquire_permit(&self, admission: &Admission) -> bool {
         let mut permit = self.permit.lock().unwrap_or_else(PoisonError::into_inner);
         if permit.is_none() {
-            *permit = admission.try_acquire();
+            *permit = self.take_rate().ok().and_then(|()| admission.try_acquire());
         }
         permit.is_some()
+    }
+
+    /// Counts the turn in the rate of its client.
+    ///
+    /// # Errors
+    /// Turns come too fast; the time after which the next one may begin.
+    pub fn take_rate(&self) -> Result<(), Duration> {
+        self.rate.as_ref().map_or(Ok(()), TurnRate::take)
     }
 
     /// Takes the permit of another turn, if it has one: nobody else can have it in between.

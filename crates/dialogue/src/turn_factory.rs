@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Turn;
 use crate::role::CurrentRole;
+use crate::turn_rate::TurnRate;
 use crate::turn_trace::{ClientKind, TurnJournal};
 
 /// Factory of a connection's turns. Clones share the count.
@@ -18,6 +19,7 @@ pub struct TurnFactory {
     connection: CancellationToken,
     last: Arc<AtomicU64>,
     plays_at_once: Arc<AtomicBool>,
+    rate: Option<TurnRate>,
     traces: Option<Traces>,
 }
 
@@ -40,6 +42,7 @@ impl TurnFactory {
             process,
             last: Arc::default(),
             plays_at_once: Arc::default(),
+            rate: None,
             traces: None,
         }
     }
@@ -65,6 +68,12 @@ impl TurnFactory {
         Self { traces: self.traces.map(|traces| Traces { firmware, ..traces }), ..self }
     }
 
+    /// Returns the factory of a client with this rate of turns.
+    #[must_use]
+    pub fn at_rate(self, rate: TurnRate) -> Self {
+        Self { rate: Some(rate), ..self }
+    }
+
     /// Returns the fault to report to the peer when the connection's token ends it.
     pub fn fault(&self) -> Fault {
         if self.process.is_cancelled() { Fault::GoingAway } else { Fault::Internal }
@@ -72,15 +81,20 @@ impl TurnFactory {
 
     /// Returns the next turn.
     pub fn next(&self) -> Turn {
-        let id = TurnId(self.last.fetch_add(1, Ordering::Relaxed) + 1);
-        let plays_at_once = self.plays_at_once.load(Ordering::Relaxed);
-        let turn = Turn::new(id, &self.connection).played_at_once(plays_at_once);
+        let turn = self.next_untraced();
         let Some(Traces { journal, kind, client, firmware, role }) = &self.traces else {
             return turn;
         };
         let trace = journal.begin_as(*kind, client, role());
         firmware.iter().for_each(|version| trace.on_firmware(Arc::clone(version)));
         turn.traced(trace)
+    }
+
+    /// Returns the next turn, for a request in which nothing is said: nothing is written about it.
+    pub fn next_untraced(&self) -> Turn {
+        let id = TurnId(self.last.fetch_add(1, Ordering::Relaxed) + 1);
+        let plays_at_once = self.plays_at_once.load(Ordering::Relaxed);
+        Turn::new(id, &self.connection).played_at_once(plays_at_once).at_rate(self.rate.clone())
     }
 
     /// Notes that the client of the connection plays what follows `tts start` at once.

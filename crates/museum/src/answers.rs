@@ -9,7 +9,6 @@ use futures_util::StreamExt as _;
 use hearken_audio::playout::PlayedBack;
 use hearken_base::language::Language;
 use hearken_dialogue::template::fill;
-use hearken_dialogue::tools::schema::weight;
 use hearken_dialogue::turn::{Said, ToolRound};
 use hearken_dialogue::usage::UsageMeter;
 use hearken_dialogue::{Cleaner, Memory, TurnEnd, TurnRecord, message_repair};
@@ -18,6 +17,7 @@ use hearken_ports::usage::Used;
 use hearken_ports::{
     ChatMessage, Llm, LlmDelta, Prompt, ProviderError, Role, ToolChoice, ToolRequest,
 };
+use hearken_proto::json::weight;
 use hearken_proto::museum::{ParseRequest, Parsed};
 use moka::future::Cache;
 use serde::{Deserialize, Serialize};

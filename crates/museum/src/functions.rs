@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use hearken_dialogue::tools::calls::arguments;
-use hearken_dialogue::tools::schema::{Schema, off_worker, weight};
+use hearken_dialogue::tools::schema::{Schema, off_worker};
 use hearken_ports::{OfferedTool, ToolRequest};
+use hearken_proto::ids::SessionId;
+use hearken_proto::json::weight;
 use hearken_proto::museum::Mistake;
 use serde_json::{Map, Value, json};
 
@@ -23,6 +25,8 @@ pub(super) const MAX_BYTES: usize = 2 * 1_024 * 1_024;
 /// memory, and is needed only when the model makes a call.
 pub(super) struct Functions {
     pub(super) offered: Arc<[OfferedTool]>,
+    /// Id of the session, whose calls wait for each other; empty before there is one.
+    session: String,
 }
 
 impl Functions {
@@ -55,18 +59,22 @@ impl Functions {
                 }
             }
         }
-        if mistakes.is_empty() { Ok(Self { offered: offered.into() }) } else { Err(mistakes) }
+        if mistakes.is_empty() {
+            Ok(Self { offered: offered.into(), session: String::new() })
+        } else {
+            Err(mistakes)
+        }
     }
 
     /// Returns functions that were checked before they were stored.
-    pub(super) fn from_stored(functions: &[Value]) -> Self {
+    pub(super) fn from_stored(functions: &[Value], session: &SessionId) -> Self {
         let text = |function: &Value, name: &str| function[name].as_str().unwrap_or("").to_owned();
         let tool = |function: &Value| OfferedTool {
             name: text(function, "name"),
             description: text(function, "description"),
             parameters: function["parameters"].clone(),
         };
-        Self { offered: functions.iter().map(tool).collect() }
+        Self { offered: functions.iter().map(tool).collect(), session: session.to_string() }
     }
 
     /// Returns the functions in the uniform format for the store.
@@ -90,7 +98,7 @@ impl Functions {
         };
         let arguments = arguments(&call.arguments).map_err(|error| format!("error: {error}"))?;
         let parameters = found.parameters.clone();
-        let checking = off_worker(move |_| {
+        let checking = off_worker(&self.session, move |_| {
             let schema = Schema::of_object(&parameters)?;
             let checked = schema.check(&parameters, &arguments);
             checked.map(|()| arguments).map_err(|error| error.to_string())
@@ -166,7 +174,10 @@ mod tests {
         let both = read_all(&[bare.clone(), tool]).unwrap();
         assert_eq!(both.to_stored()[0], bare);
         assert_eq!(both.to_stored()[1]["parameters"], json!({"type": "object", "properties": {}}));
-        assert_eq!(Functions::from_stored(&both.to_stored()).to_stored(), both.to_stored());
+        assert_eq!(
+            Functions::from_stored(&both.to_stored(), &SessionId::random()).to_stored(),
+            both.to_stored()
+        );
         let with = |field: &str, value: Value| {
             let mut function = bare.clone();
             function[field] = value;

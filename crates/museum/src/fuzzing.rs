@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use hearken_dialogue::tools::schema::weight;
-use hearken_proto::json;
+use hearken_proto::ids::SessionId;
+use hearken_proto::json::{self, weight};
 use hearken_proto::museum::{MAX_INPUT_CHARS, MAX_METADATA_BYTES, ParseRequest, Register};
 use serde_json::{Value, json};
 
@@ -37,7 +37,10 @@ pub fn museum_bodies(bytes: &[u8]) {
             let stored = functions.to_stored();
             // Those without properties get some.
             assert!(stored.iter().map(weight).sum::<usize>() <= MAX_BYTES + 400 * MAX_FUNCTIONS);
-            assert_eq!(Functions::from_stored(&stored).offered, functions.offered);
+            assert_eq!(
+                Functions::from_stored(&stored, &SessionId::random()).offered,
+                functions.offered
+            );
             let again = Functions::read(&stored, until);
             assert!(again.is_ok_and(|again| again.offered == functions.offered));
         }

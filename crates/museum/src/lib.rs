@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use hearken_base::memory_pool::{MemoryExceeded, MemoryPool};
 use hearken_base::reloadable::Reloadable;
 use hearken_base::wall_clock::Clock;
 use hearken_cluster::SharedCache;
@@ -24,6 +25,7 @@ use hearken_ports::store::{MuseumSession, MuseumStore, StoreError};
 use hearken_ports::usage::LimitReached;
 use hearken_ports::{BoxError, Llm, ProviderError, SessionLocks};
 use hearken_proto::ids::SessionId;
+use hearken_proto::json::weight;
 use hearken_proto::museum::{Mistake, ParseRequest, Parsed, Register, SessionInfo, Stats};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -52,6 +54,9 @@ pub enum MuseumError {
     /// The maximum number of sessions is reached.
     #[error("there are too many sessions")]
     Full,
+    /// The functions of waiting registrations take too much memory.
+    #[error(transparent)]
+    TooHeavy(MemoryExceeded),
     /// Another request of the session takes too long.
     #[error("another request of this session takes too long")]
     Busy,
@@ -96,6 +101,8 @@ pub struct MuseumPorts {
     pub model: String,
     /// Local date and time for the model.
     pub now: LocalTime,
+    /// Memory that is kept for clients.
+    pub memory_pool: MemoryPool,
     /// Meter of what answers use.
     pub usage: UsageMeter,
 }
@@ -162,7 +169,12 @@ impl Museum {
         client: Option<&str>,
     ) -> Result<MuseumSession, MuseumError> {
         let wanted = request.functions;
-        let read = off_worker(move |until| Functions::read(&wanted, until)).await;
+        let owner = client.unwrap_or_default();
+        let memory = self.ports.memory_pool.peer(owner, client.is_some());
+        let weighs = wanted.iter().map(weight).sum();
+        let held = memory.reserve(weighs).map_err(MuseumError::TooHeavy)?;
+        let read = off_worker(owner, move |until| Functions::read(&wanted, until)).await;
+        drop(held);
         let functions = read.map_err(|_| MuseumError::Busy)?.map_err(MuseumError::Wrong)?;
         let now = self.now();
         self.check_room(client).await?;
@@ -176,7 +188,7 @@ impl Museum {
             expires_at: self.ends(now),
             requests: 0,
         };
-        self.ports.store.create(&session, client.unwrap_or_default()).await?;
+        self.ports.store.create(&session, owner).await?;
         self.registered.fetch_add(1, Ordering::Relaxed);
         tracing::info!(session = %session.id, functions = session.functions.len(), "a museum client registered");
         Ok(session)
@@ -316,7 +328,7 @@ impl Museum {
         let lock = self.ports.locks.lock(&name, TURN_WAIT).await.map_err(MuseumError::Lock)?;
         let lock = lock.ok_or(MuseumError::Busy)?;
         let session = self.alive(id).await?;
-        let functions = Functions::from_stored(&session.functions);
+        let functions = Functions::from_stored(&session.functions, id);
         let answering = self.answer(&session, &functions, request);
         let answered = lock.lost.run_until_cancelled(answering).await;
         answered.unwrap_or(Err(MuseumError::Busy))

@@ -1,5 +1,7 @@
 //! Limits on what a source of tools may put into a prompt. Not for names that models see, nor for policies.
 
+use hearken_proto::json::weight;
+
 use crate::Tool;
 
 /// Largest schema of a tool's arguments, in bytes of JSON. A tool with a larger one is left out.
@@ -12,6 +14,16 @@ pub const MAX_NAME_BYTES: usize = 256;
 pub const MAX_DESCRIPTION_CHARS: usize = 2_000;
 /// Largest size of the tools of one source, in bytes of JSON. Further tools are left out.
 pub const MAX_SOURCE_BYTES: usize = 1 << 20;
+
+/// Largest schema of a tool's arguments, in bytes of memory. A tool with a larger one is left out.
+pub const MAX_SCHEMA_WEIGHT: usize = 1 << 20;
+/// Largest size of the tools of one source, in bytes of memory. Further tools are left out.
+pub const MAX_SOURCE_WEIGHT: usize = 8 << 20;
+
+/// Returns the memory that a tool takes, about, in bytes.
+pub fn tool_weight(tool: &Tool) -> usize {
+    tool.name.len() + tool.description.len() + weight(&tool.parameters)
+}
 
 /// Cuts a description that is too long, and marks the place.
 pub fn cut_description(description: &str) -> String {
@@ -31,6 +43,7 @@ pub fn within_limits(source: &str, tools: impl IntoIterator<Item = Tool>) -> Vec
     let mut kept: Vec<Tool> = Vec::new();
     let mut left_out = 0_usize;
     let mut room = MAX_SOURCE_BYTES;
+    let mut memory = MAX_SOURCE_WEIGHT;
     for mut tool in tools {
         if kept.iter().any(|known| known.name == tool.name) {
             continue;
@@ -38,12 +51,15 @@ pub fn within_limits(source: &str, tools: impl IntoIterator<Item = Tool>) -> Vec
         tool.description = cut_description(&tool.description);
         let schema = tool.parameters.to_string().len();
         let size = tool.name.len() + tool.description.len() + schema;
+        let weighs = tool_weight(&tool);
         let fits = tool.name.len() <= MAX_NAME_BYTES
             && schema <= MAX_SCHEMA_BYTES
             && size <= room
+            && weighs <= MAX_SCHEMA_WEIGHT.min(memory)
             && kept.len() < MAX_TOOLS;
         if fits {
             room -= size;
+            memory -= weighs;
             kept.push(tool);
         } else {
             left_out += 1;

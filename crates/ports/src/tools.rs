@@ -43,6 +43,11 @@ pub trait ToolSource: Send + Sync {
         Provenance::untrusted(self.name(), tool)
     }
 
+    /// Returns the source without those of its parts that have these names; `None` if it has no parts.
+    fn without(&self, _names: &[String]) -> Option<Arc<dyn ToolSource>> {
+        None
+    }
+
     /// Returns the maximum number of concurrent calls, at least one. Devices take one.
     fn at_once(&self) -> usize {
         8
@@ -75,12 +80,16 @@ pub struct Provenance {
     pub trusted: bool,
     /// Set if its definition is not the one that was seen first or accepted last.
     pub changed: bool,
+    /// Set if it changes a simulated world only: a door of a game opens no door.
+    pub simulated: bool,
 }
 
 impl Provenance {
     /// Creates that of a tool whose results a stranger may have written.
     pub fn untrusted(source: &str, tool: &str) -> Self {
-        Self { source: source.into(), tool: tool.into(), trusted: false, changed: false }
+        let source = source.into();
+        let tool = tool.into();
+        Self { source, tool, trusted: false, changed: false, simulated: false }
     }
 
     /// Creates that of a tool whose results are trusted.

@@ -13,6 +13,7 @@ use hearken_base::tasks::Tasks;
 use hearken_chat::{ChatService, ChatSettings, HeldCalls, PublishedEvents};
 use hearken_cluster::{Cluster, RedisConfig, RedisState};
 use hearken_dialogue::ConversationStyle;
+use hearken_dialogue::turn_rate::TurnRates;
 use hearken_dialogue::turn_trace::TurnJournal;
 use hearken_ports::{BoxError, EventBus, Published, SessionLock, SessionLocks, ToolSource, Watch};
 use hearken_proto::chat::Event;
@@ -174,6 +175,7 @@ impl Parts {
             settings: settings.into(),
             roles: Arc::new(|_| None),
             turn_journal: TurnJournal::default(),
+            rates: TurnRates::default(),
         }
     }
 

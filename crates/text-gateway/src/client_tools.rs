@@ -7,9 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
-use hearken_dialogue::tools::schema::{Schema, off_worker, weight};
-use hearken_ports::tool_limits::cut_description;
+use hearken_base::memory_pool::{PeerMemory, Reserved};
+use hearken_dialogue::tools::schema::{Schema, off_worker};
+use hearken_ports::tool_limits::{cut_description, tool_weight};
 use hearken_ports::{Tool, ToolCall, ToolError, ToolOutput, ToolSource};
+use hearken_proto::json::weight;
 use hearken_proto::text_gateway::{
     ErrorCode, RegisteredTool, Registration, ServerMessage, ToolRefusal, ToolResult,
 };
@@ -30,9 +32,14 @@ type Outcome = Result<Value, String>;
 pub(crate) struct ClientTools {
     settings: Arc<TextGatewaySettings>,
     outbox: mpsc::Sender<ServerMessage>,
-    tools: Arc<Mutex<Arc<[Tool]>>>,
+    /// Memory that is kept for the connection.
+    memory: PeerMemory,
+    tools: Arc<Mutex<KeptTools>>,
     pending: PendingCalls,
 }
+
+/// Tools of a connection, in its memory; none before the first registration.
+type KeptTools = Option<Reserved<Arc<[Tool]>>>;
 
 /// Calls that wait for a result, by call id.
 type PendingCalls = Arc<Mutex<HashMap<String, oneshot::Sender<Outcome>>>>;
@@ -41,9 +48,10 @@ impl ClientTools {
     pub(crate) fn new(
         settings: Arc<TextGatewaySettings>,
         outbox: mpsc::Sender<ServerMessage>,
+        memory: PeerMemory,
     ) -> Self {
-        let tools = Arc::new(Mutex::new(Arc::from([])));
-        Self { settings, outbox, tools, pending: PendingCalls::default() }
+        let tools = Arc::default();
+        Self { settings, outbox, memory, tools, pending: PendingCalls::default() }
     }
 
     /// Registers the valid tools. Returns one result for each tool. Only one registration of a
@@ -52,19 +60,32 @@ impl ClientTools {
         self,
         wanted: Vec<Result<RegisteredTool, ToolRefusal>>,
     ) -> Vec<Registration> {
-        let known = locked(&self.tools).to_vec();
-        let settings = Arc::clone(&self.settings);
         let names = names(&wanted);
-        let checked = off_worker(move |until| check_all(wanted, known, &settings, until)).await;
-        match checked {
-            Ok((tools, registrations)) => {
-                *locked(&self.tools) = tools.into();
-                registrations
-            }
-            Err(busy) => {
-                names.into_iter().map(|name| failed_registration(name, &busy.to_string())).collect()
-            }
-        }
+        self.check_and_keep(wanted).await.unwrap_or_else(|error| {
+            names.into_iter().map(|name| failed_registration(name, &error)).collect()
+        })
+    }
+
+    /// Checks the tools, in turn with those of other addresses, and keeps them. They take of the
+    /// connection's memory while they wait, too.
+    async fn check_and_keep(
+        self,
+        wanted: Vec<Result<RegisteredTool, ToolRefusal>>,
+    ) -> Result<Vec<Registration>, String> {
+        let weighs = wanted.iter().flatten().map(|tool| weight(&tool.parameters)).sum();
+        let waiting = self.memory.reserve(weighs).map_err(|error| error.to_string())?;
+        let known = self.tools().to_vec();
+        let settings = Arc::clone(&self.settings);
+        let address = self.memory.address();
+        let checked =
+            off_worker(address, move |until| check_all(wanted, known, &settings, until)).await;
+        drop(waiting);
+        let (tools, registrations) = checked.map_err(|busy| busy.to_string())?;
+        let weighs: usize = tools.iter().map(tool_weight).sum();
+        // An offer is built of them.
+        let kept = self.memory.keep(tools.into(), 2 * weighs).map_err(|error| error.to_string())?;
+        *locked(&self.tools) = Some(kept);
+        Ok(registrations)
     }
 
     /// Delivers a result to the call that waits for it. Returns false if no call waits.
@@ -96,13 +117,13 @@ fn check_all(
     settings: &TextGatewaySettings,
     until: Instant,
 ) -> (Vec<Tool>, Vec<Registration>) {
-    let mut taken: usize = tools.iter().map(memory).sum();
+    let mut taken: usize = tools.iter().map(tool_weight).sum();
     let registrations = wanted
         .into_iter()
         .map(|tool| match tool.and_then(|tool| check(tool, &tools, taken, settings, until)) {
             Ok(tool) => {
                 let name = tool.name.clone();
-                taken += memory(&tool);
+                taken += tool_weight(&tool);
                 tools.push(tool);
                 Registration { name, status: "registered", error: None, code: None }
             }
@@ -142,7 +163,7 @@ fn check(
     let description = cut_description(&description);
     let tool =
         Tool { name: name_kept, description, parameters, finishes: false, destructive: false };
-    if taken + memory(&tool) > MAX_TOOLS_BYTES {
+    if taken + tool_weight(&tool) > MAX_TOOLS_BYTES {
         let most = MAX_TOOLS_BYTES / 1_024;
         return refused(failed, format!("Too large: all tools take at most {most} KiB of memory"));
     }
@@ -150,11 +171,6 @@ fn check(
         return refused(ErrorCode::InvalidToolParameters, error);
     }
     Ok(tool)
-}
-
-/// Memory that a tool takes, about, in bytes.
-fn memory(tool: &Tool) -> usize {
-    tool.name.len() + tool.description.len() + weight(&tool.parameters)
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -171,7 +187,7 @@ impl ToolSource for ClientTools {
     }
 
     fn tools(&self) -> Arc<[Tool]> {
-        Arc::clone(&locked(&self.tools))
+        locked(&self.tools).as_ref().map(|tools| Arc::clone(tools)).unwrap_or_default()
     }
 
     fn call(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
@@ -236,7 +252,7 @@ mod tests {
             client_tools_max_count: max_count,
             ..TextGatewaySettings::default()
         };
-        (ClientTools::new(Arc::new(settings), outbox), sent)
+        (ClientTools::new(Arc::new(settings), outbox, PeerMemory::default()), sent)
     }
 
     #[tokio::test]

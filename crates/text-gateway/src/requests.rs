@@ -13,6 +13,7 @@ use hearken_dialogue::parts::Parts;
 use hearken_dialogue::role::{AssignedRole, RoleLookup, configured, usable};
 use hearken_dialogue::run_turn::answer;
 use hearken_dialogue::tools::{SourceProvider, Toolbox};
+use hearken_dialogue::turn_rate::TurnRates;
 use hearken_dialogue::turn_trace::TurnJournal;
 use hearken_dialogue::{
     ConversationStyle, LocalTime, Memory, Turn, TurnEnd, TurnError, TurnRecord,
@@ -53,6 +54,8 @@ pub struct TextGateway {
     pub roles: RoleLookup,
     /// Journal of the last turns.
     pub turn_journal: TurnJournal,
+    /// Rates of turns.
+    pub rates: TurnRates,
 }
 
 impl TextGateway {
@@ -198,6 +201,12 @@ impl RequestExecutor {
     /// Answers in the requested session. If the connection's own session ends before the answer
     /// begins, begins another and reports it to the client.
     async fn respond(&self, mut own: Conversation, question: Question<'_>) -> Conversation {
+        if let Err(wait) = question.turn.take_rate() {
+            let seconds = wait.as_secs() + 1;
+            let message = format!("Too many requests: try again in {seconds} s");
+            self.send(ServerMessage::error(ErrorCode::SessionError, message)).await;
+            return own;
+        }
         let sessions = &self.service.sessions;
         let mut is_told = false;
         loop {
@@ -352,6 +361,7 @@ impl RequestExecutor {
         if session.has_ended() {
             return None;
         }
+        turn.trace().of_client(session.id().as_str());
         turn.trace().answers(text);
         // The prompt is made under the lock: the answer before this one is part of it.
         let prompt = self.prompt(session, &memory, text, *preferences);

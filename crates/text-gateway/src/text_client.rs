@@ -15,7 +15,9 @@ use hearken_dialogue::metrics::actor_metrics;
 use hearken_dialogue::turn_factory::TurnFactory;
 use hearken_dialogue::turn_trace::ClientKind;
 use hearken_proto::fault::Fault;
-use hearken_proto::text_gateway::{ClientMessage, ErrorCode, Registration, ServerMessage, Status};
+use hearken_proto::text_gateway::{
+    ClientMessage, ErrorCode, ReadError, Registration, ServerMessage, Status,
+};
 use hearken_socket::{Inbound, Incoming, SocketContext, SocketFrame};
 use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot};
@@ -37,6 +39,10 @@ const MAX_WAITING: usize = 10;
 /// over: who floods us must not keep others on the same thread waiting.
 const MAX_FRAMES: u32 = 100;
 const SECOND: Duration = Duration::from_secs(1);
+
+/// Length of a message, in bytes, from which on it is decoded off the worker thread, which all
+/// connections of it would wait for.
+const DECODED_APART: usize = 32 * 1024;
 
 /// Messages on their way to the client; beyond, the turn waits.
 const OUTBOX: usize = 16;
@@ -71,12 +77,15 @@ impl TextClientActor {
         let session = service.sessions.begin();
         let span = tracing::info_span!("text client", session = %session.id());
         let (outbox, messages) = mpsc::channel(OUTBOX);
-        let tools = ClientTools::new(service.settings.get(), outbox.clone());
+        let memory = slot.as_ref().map(|slot| slot.memory().clone()).unwrap_or_default();
+        let tools = ClientTools::new(service.settings.get(), outbox.clone(), memory.clone());
         let client = session.id().to_string();
         let turns =
             TurnFactory::new(process).traced(&service.turn_journal, ClientKind::Text, &client);
         let roles = service.clone();
-        let turns = turns.in_role(Arc::new(move || roles.role()));
+        let address = slot.as_ref().and_then(Slot::limited_address);
+        let rate = service.rates.of(None, address);
+        let turns = turns.in_role(Arc::new(move || roles.role())).at_rate(rate);
         let connection = turns.connection().clone();
         let executor =
             RequestExecutor { service, tools, outbox, connection, warnings: PacedLog::default() };
@@ -109,8 +118,27 @@ impl TextClientActor {
         hearken_socket::close(ctx, fault);
     }
 
-    fn on_text(&mut self, text: &str, ctx: &mut Ctx) {
-        let message = match ClientMessage::decode(text, self.preferences.stream) {
+    /// Decodes a message and carries it out. The next ones wait.
+    fn on_text(&mut self, text: String, ctx: &mut Ctx) {
+        let wait = self.slot.as_ref().map(|slot| slot.pace(text.len())).unwrap_or_default();
+        if !wait.is_zero() {
+            ctx.wait(wrap_future::<_, Self>(tokio::time::sleep(wait)));
+        }
+        let streams = self.preferences.stream;
+        if text.len() < DECODED_APART {
+            return self.on_message(ClientMessage::decode(&text, streams), ctx);
+        }
+        let decoding = tokio::task::spawn_blocking(move || ClientMessage::decode(&text, streams))
+            .into_actor(self);
+        ctx.wait(decoding.map(|decoded, actor, ctx| match decoded {
+            Ok(message) => actor.on_message(message, ctx),
+            // The runtime is ending.
+            Err(_) => actor.leave(Fault::Internal, ctx),
+        }));
+    }
+
+    fn on_message(&mut self, message: Result<ClientMessage, ReadError>, ctx: &mut Ctx) {
+        let message = match message {
             Ok(message) => message,
             Err(error) => return self.refuse(error.code(), error.to_string(), ctx),
         };
@@ -169,7 +197,8 @@ impl TextClientActor {
             return;
         }
         let Some((request, held)) = self.waiting.pop_front() else { return };
-        let turn = self.turns.next();
+        let is_turn = matches!(request, Request::Answer { .. });
+        let turn = if is_turn { self.turns.next() } else { self.turns.next_untraced() };
         self.running = Some(turn.clone());
         let executor = Arc::clone(&self.executor);
         let own = self.conversation.clone();
@@ -271,7 +300,7 @@ impl StreamHandler<SocketFrame> for TextClientActor {
         self.last_heard = Instant::now();
         self.pace(ctx);
         match self.inbound.accept(frame, ctx) {
-            Incoming::Text(text) => self.on_text(&text, ctx),
+            Incoming::Text(text) => self.on_text(text, ctx),
             Incoming::Binary(_) => {
                 let message = "Binary messages are not understood: send JSON as text";
                 self.refuse(ErrorCode::InvalidMessage, message, ctx);

@@ -4,6 +4,8 @@
 //! that is valid JSON. Works in one pass. Guesses nothing except `listen`, `abort` and the answers
 //! of `mcp`.
 
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
 use super::Uplink;
@@ -70,6 +72,24 @@ fn answer(text: &str) -> Option<Uplink> {
     }
     let payload = json!({"jsonrpc": "2.0", "id": id?, "error": {"message": message}});
     Some(Uplink::Mcp { payload })
+}
+
+/// Returns the error with which an answer of `mcp` ends that is too heavy to be read. `None` for any
+/// other frame.
+pub(super) fn unread(text: &str, why: &str) -> Option<Value> {
+    /// What is read of it.
+    #[derive(Deserialize)]
+    struct Frame {
+        payload: Payload,
+    }
+    #[derive(Deserialize)]
+    struct Payload {
+        id: i64,
+        method: Option<IgnoredAny>,
+    }
+    let Frame { payload: Payload { id, method } } = serde_json::from_str(text).ok()?;
+    let error = json!({"jsonrpc": "2.0", "id": id, "error": {"message": why}});
+    method.is_none().then_some(error)
 }
 
 fn error_message(text: &str) -> Option<String> {

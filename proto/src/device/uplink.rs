@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{AudioParams, IotReport, repair};
 use crate::DecodeError;
+use crate::json::{weight, weight_of_text};
 
 /// One text message from a device.
 #[derive(Debug, Clone, PartialEq)]
@@ -120,6 +121,23 @@ impl Uplink {
             Ok(Value::Object(object)) => Ok(Self::from_object(object)),
             Ok(_) => Err(DecodeError::NotJson { reason: "the message is not an object".into() }),
             Err(error) => repair::recover(text).ok_or_else(|| error.into()),
+        }
+    }
+
+    /// Parses one text frame that takes at most `max_weight` bytes of memory when parsed, and returns
+    /// its weight. An answer of `mcp` that takes more is recovered as an error with the answer's id.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Self::decode`], or an error if another frame takes more.
+    pub fn decode_within(text: &str, max_weight: usize) -> Result<(Self, usize), DecodeError> {
+        match weight_of_text(text.as_bytes(), max_weight) {
+            Ok(weight) => Ok((Self::decode(text)?, weight)),
+            Err(heavy) => {
+                let payload = repair::unread(text, &format!("the answer {heavy}"));
+                let payload = payload.ok_or(heavy)?;
+                let weight = weight(&payload);
+                Ok((Self::Mcp { payload }, weight))
+            }
         }
     }
 
@@ -287,6 +305,23 @@ mod tests {
 
     fn modes() -> impl Strategy<Value = ListenMode> {
         prop_oneof![Just(ListenMode::Auto), Just(ListenMode::Manual), Just(ListenMode::Realtime)]
+    }
+
+    #[test]
+    fn frames_that_take_too_much_memory_are_not_read() {
+        let many = vec![r#"{"a":0}"#; 8_000].join(",");
+        let frame = |payload: &str| format!(r#"{{"type":"mcp","payload":{payload}}}"#);
+        let answer = frame(&format!(r#"{{"jsonrpc":"2.0","id":7,"result":{{"x":[{many}]}}}}"#));
+        let Ok((Uplink::Mcp { payload }, weight)) = Uplink::decode_within(&answer, 1 << 20) else {
+            panic!("it ends its request")
+        };
+        assert_eq!(payload["id"], 7);
+        let message = payload["error"]["message"].as_str().unwrap();
+        assert!(message.contains("takes more than 1024 KiB of memory"), "{message}");
+        assert!(weight < 4_096);
+        let other = format!(r#"{{"type":"listen","state":"start","x":[{many}]}}"#);
+        assert!(Uplink::decode_within(&other, 1 << 20).is_err());
+        assert!(Uplink::decode_within(&other, 64 << 20).is_ok());
     }
 
     proptest! {

@@ -7,18 +7,21 @@
 //! - A duplicate name in an object is an error, at any depth.
 //! - A field that is null counts as absent. Null within free-form values and lists stays.
 //! - A whole number may also be written as `5.0` or `5e0`.
-//! - At most 127 levels of nesting.
+//! - At most 127 levels of nesting, and [`MAX_WEIGHT`] bytes of memory when parsed.
 //! - In free-form values numbers stay as they are written, except that an exponent gets a small `e`
 //!   and a sign.
 
 mod text;
 mod typed;
+mod weight;
 
 use std::fmt::{self, Write as _};
 
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize as _, Deserializer};
 use serde_json::{Map, Number, Value};
+
+pub use self::weight::{MAX_WEIGHT, TooHeavy, weight, weight_of_text};
 
 /// Maximum number of characters of a peer's name or number in an error message.
 const MAX_SHOWN_CHARS: usize = 40;
@@ -149,8 +152,8 @@ pub fn mismatch(expected: &str, found: &Value) -> String {
 /// Parses an object.
 ///
 /// # Errors
-/// Returns an error for text that is no UTF-8, no JSON, no object, nested too deep, or contains a
-/// name twice.
+/// Returns an error for text that is no UTF-8, no JSON, no object, nested too deep, too heavy, or
+/// contains a name twice.
 pub fn object(bytes: &[u8]) -> Result<Map<String, Value>, JsonError> {
     match text::value(bytes)? {
         Value::Object(fields) => Ok(fields),

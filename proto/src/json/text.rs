@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-use super::{JsonError, Step};
+use super::{JsonError, MAX_WEIGHT, Step, weight_of_text};
 
 pub(super) fn value(bytes: &[u8]) -> Result<Value, JsonError> {
     let text = std::str::from_utf8(bytes)
@@ -15,6 +15,8 @@ pub(super) fn value(bytes: &[u8]) -> Result<Value, JsonError> {
     if text.trim().is_empty() {
         return Err(JsonError::no_json("is empty, but must be a JSON object"));
     }
+    weight_of_text(text.as_bytes(), MAX_WEIGHT)
+        .map_err(|heavy| JsonError::new(heavy.to_string()))?;
     let mut twice = None;
     let mut json = serde_json::Deserializer::from_str(text);
     let looked = Names(&mut twice).deserialize(&mut json).and_then(|()| json.end());

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{ErrorCode, MAX_SYSTEM_PROMPT_CHARS, MAX_TOKENS};
+use super::{ErrorCode, MAX_SYSTEM_PROMPT_CHARS, MAX_TEXT_CHARS, MAX_TOKENS};
 use crate::ids::SessionId;
 use crate::json::{self, mismatch};
 
@@ -172,6 +172,9 @@ impl Fields {
         let text = self.required_text("text")?;
         if text.trim().is_empty() {
             return invalid("Text cannot be empty");
+        }
+        if text.chars().count() > MAX_TEXT_CHARS {
+            return invalid(format!("`text` must have at most {MAX_TEXT_CHARS} characters"));
         }
         Ok(ClientMessage::TextInput { text, session_id: self.session_id()? })
     }

@@ -16,6 +16,9 @@ pub const MAX_TOOL_NAME_CHARS: usize = 64;
 /// Maximum length of the instructions of one session or device, in characters.
 pub const MAX_SYSTEM_PROMPT_CHARS: usize = 8_000;
 
+/// Maximum length of a text to answer, in characters.
+pub const MAX_TEXT_CHARS: usize = 16_384;
+
 /// Maximum length of an answer that a client may request, in tokens.
 pub const MAX_TOKENS: u32 = 2_048;
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::stream::{self, BoxStream, StreamExt as _};
+use hearken_base::memory_pool::MemoryPool;
 use hearken_base::wall_clock::Clock;
 use hearken_cluster::LocalLocks;
 use hearken_dialogue::testkit::ten_turns::{Conversation, TurnSeen, assert_undisturbed, ten_turns};
@@ -107,6 +108,7 @@ impl House {
             answers: None,
             model: "model".into(),
             now: Arc::new(|| "noon".into()),
+            memory_pool: MemoryPool::default(),
             usage: UsageMeter::new(UsageSettings::default(), || Date::ZERO),
         };
         let museum = Arc::new(Museum::new(ports, settings(LASTS)));

@@ -16,7 +16,7 @@ use tokio::process::{Child, Command};
 use crate::support::process::program;
 
 /// Time for models to load on two busy cores.
-pub(super) const LOADING: Duration = Duration::from_secs(120);
+pub(super) const LOADING: Duration = Duration::from_secs(400);
 /// Between two looks at something that changes by itself.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(50);
 

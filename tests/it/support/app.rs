@@ -94,6 +94,10 @@ impl Vendors {
         // Machines that test are busy, and packets late; nobody is to be turned away for it.
         config.admission.late_percent = 100.0;
         config.admission.busy_percent = 100.0;
+        // Tests talk faster than people.
+        config.admission.turns_per_minute = 0;
+        config.admission.turns_per_hour = 0;
+        config.admission.turns_per_address = 0;
         config.asr.url = self.asr.url();
         config.llm.base_url = self.llm.url();
         config.tts.url = self.tts.url();

@@ -298,7 +298,7 @@ fn costly(n: usize) -> Value {
 
 #[actix_web::test]
 async fn schemas_that_take_too_long_are_refused_with_a_reason_and_the_socket_goes_on() {
-    const COSTLY: usize = 1_000;
+    const COSTLY: usize = 100;
     let (_vendors, server) = echoing().await;
     let mut client = TextClient::connect(&server).await;
     client.send(json!({"type": "register_tools", "tools": [doubling()]})).await;
@@ -327,7 +327,7 @@ async fn a_registration_that_waits_holds_up_nobody_else() {
     let mut other = TextClient::connect(&server).await;
     let (begun, begins) = oneshot::channel();
     let (end, ended) = std::sync::mpsc::channel::<()>();
-    let working = tokio::spawn(off_worker(move |_| {
+    let working = tokio::spawn(off_worker("another", move |_| {
         begun.send(()).unwrap();
         // Ends when it is told to.
         ended.recv().ok();

@@ -139,7 +139,7 @@ impl Model {
         Some(match (self.state, event) {
             (NoHello, Event::Hello) => vec![Self { greeted: true, ..self }.rests()],
             (_, Event::Hello) => vec![Self { greeted: true, ..self }],
-            (_, Event::ListenStart(Mode::Manual)) => vec![self.button()],
+            (_, Event::ListenStart(Mode::Manual)) => self.button_pressed(),
             (_, Event::ListenStart(mode)) => vec![self.opens(mode)],
             (_, Event::ListenStop) => vec![self.closes_microphone()],
             (_, Event::WakeWord) => vec![self.cut().thinks(About::Greeting).tells_words()],
@@ -228,6 +228,17 @@ impl Model {
         let utterance = Some(Utterance { button: true, hears: None });
         let open = Self { microphone: Some(Mode::Manual), ..self }.cut();
         Self { utterance, turns: self.turns + 1, ..open }
+    }
+
+    /// The button; a message of which nothing was heard yet waits again.
+    fn button_pressed(self) -> Vec<Self> {
+        let speaks = matches!(self.state, State::Thinking | State::Speaking);
+        let again = Self { waits: self.waits + 1, ..self.button() };
+        match (speaks && self.about == About::Message, self.sounds) {
+            (false, _) => vec![self.button()],
+            (true, false) => vec![again],
+            (true, true) => vec![again, self.button()],
+        }
     }
 
     /// The microphone is open; an utterance or a turn goes on.

@@ -32,7 +32,7 @@ pub use held_call::HeldCall;
 pub use offer::Offer;
 pub use policy::{ToolPolicies, ToolPolicy};
 pub use toolbox::{SourceProvider, Toolbox};
-pub use toolset_interner::ToolsetInterner;
+pub use toolset_interner::{PeerTools, ToolsetInterner};
 
 /// Settings for offering and calling tools.
 #[derive(Debug, Clone, PartialEq)]

@@ -13,10 +13,87 @@ use super::toolbox::Toolbox;
 const MAX_PATTERNS: usize = 1_000;
 
 /// Words in the names of tools that take pictures of their surroundings or of a screen.
-const CAMERA_WORDS: [&str; 7] =
-    ["camera", "webcam", "photo", "photograph", "selfie", "snapshot", "screenshot"];
+const CAMERA_WORDS: [&str; 8] =
+    ["camera", "capture", "webcam", "photo", "photograph", "selfie", "snapshot", "screenshot"];
+/// Words that take a picture with a word of the next list: `take_picture`, `shoot video`.
+const TAKING_WORDS: [&str; 4] = ["take", "shoot", "snap", "grab"];
+const PICTURE_WORDS: [&str; 5] = ["picture", "pic", "image", "video", "frame"];
 /// The same in Chinese, whose words have no spaces between them.
-const CAMERA_WORDS_ZH: [&str; 5] = ["摄像", "相机", "拍照", "拍摄", "截屏"];
+const CAMERA_WORDS_ZH: [&str; 7] = ["摄像", "相机", "拍照", "拍摄", "截屏", "截图", "录像"];
+
+/// Words in the names of other tools that ask after an untrusted result, whatever their annotations:
+/// they listen, open, pay or delete.
+const RISKY_WORDS: [&str; 37] = [
+    "alarm",
+    "bid",
+    "buy",
+    "checkout",
+    "delete",
+    "destroy",
+    "disarm",
+    "donate",
+    "door",
+    "eavesdrop",
+    "erase",
+    "garage",
+    "gate",
+    "invoice",
+    "lock",
+    "mic",
+    "microphone",
+    "overwrite",
+    "pay",
+    "payment",
+    "purchase",
+    "purge",
+    "recording",
+    "refund",
+    "remove",
+    "reset",
+    "revoke",
+    "shutdown",
+    "subscribe",
+    "transfer",
+    "truncate",
+    "uninstall",
+    "unlock",
+    "valve",
+    "wipe",
+    "withdraw",
+    "reboot",
+];
+/// What is recorded with the word `record`, which is also the entry of a database.
+const RECORDED_WORDS: [&str; 8] =
+    ["audio", "call", "clip", "conversation", "sound", "speech", "video", "voice"];
+const RISKY_WORDS_ZH: [&str; 27] = [
+    "录音",
+    "麦克风",
+    "监听",
+    "开门",
+    "关门",
+    "大门",
+    "房门",
+    "车门",
+    "车库",
+    "门锁",
+    "开锁",
+    "解锁",
+    "上锁",
+    "警报",
+    "布防",
+    "撤防",
+    "支付",
+    "付款",
+    "转账",
+    "购买",
+    "下单",
+    "充值",
+    "提现",
+    "删除",
+    "清空",
+    "格式化",
+    "卸载",
+];
 
 /// What a model may do with a tool. A later one is stricter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -92,7 +169,7 @@ impl ToolPolicies {
     ) -> ToolPolicy {
         // People who are asked before each call learn to say yes. What leads a model astray is a result that a stranger
         // may have written. Decision 0049.
-        let risky = tool.destructive || is_camera(&of.tool);
+        let risky = tool.destructive || is_camera(&of.tool) || !of.simulated && is_risky(&of.tool);
         let configured = self.configured(&of.source, &of.tool).unwrap_or_else(|| {
             if risky && follows_untrusted() { ToolPolicy::Ask } else { ToolPolicy::Allow }
         });
@@ -154,9 +231,26 @@ impl Toolbox {
 
 /// Reports whether a tool of this name takes pictures of its surroundings or of a screen.
 pub fn is_camera(name: &str) -> bool {
-    if CAMERA_WORDS_ZH.iter().any(|word| name.contains(word)) {
-        return true;
-    }
+    let words = words(name);
+    CAMERA_WORDS_ZH.iter().any(|word| name.contains(word))
+        || has_word(&words, &CAMERA_WORDS)
+        || has_word(&words, &TAKING_WORDS) && has_word(&words, &PICTURE_WORDS)
+}
+
+/// Reports whether a tool of this name takes pictures, records, opens, pays or deletes.
+fn is_risky(name: &str) -> bool {
+    is_camera(name)
+        || RISKY_WORDS_ZH.iter().any(|word| name.contains(word))
+        || has_word(&words(name), &RISKY_WORDS)
+        || has_word(&words(name), &["record"]) && has_word(&words(name), &RECORDED_WORDS)
+}
+
+fn has_word(words: &[String], list: &[&str]) -> bool {
+    words.iter().any(|word| list.contains(&word.as_str()))
+}
+
+/// Returns the words of a name, in lower case and the singular.
+fn words(name: &str) -> Vec<String> {
     let mut spaced = String::with_capacity(name.len() + 8);
     let mut before_is_lower = false;
     for c in name.chars() {
@@ -166,8 +260,8 @@ pub fn is_camera(name: &str) -> bool {
         before_is_lower = c.is_lowercase();
         spaced.extend(c.to_lowercase());
     }
-    let mut words = spaced.split(|c: char| !c.is_alphabetic());
-    words.any(|word| CAMERA_WORDS.contains(&word.strip_suffix('s').unwrap_or(word)))
+    let words = spaced.split(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty());
+    words.map(|word| word.strip_suffix('s').unwrap_or(word).to_owned()).collect()
 }
 
 #[cfg(test)]
@@ -196,11 +290,20 @@ mod tests {
             "Webcam-Snapshot",
             "self.screen.snapshot",
             "手机拍照",
+            "take_picture",
+            "capture_image",
+            "shootVideo",
         ] {
             assert!(is_camera(name), "{name}");
         }
-        for name in ["self.audio_speaker.set_volume", "photography_news", "cameraman", "天气", ""]
-        {
+        for name in [
+            "self.audio_speaker.set_volume",
+            "photography_news",
+            "cameraman",
+            "天气",
+            "show_picture",
+            "",
+        ] {
             assert!(!is_camera(name), "{name}");
         }
     }
@@ -232,7 +335,32 @@ mod tests {
         assert_eq!(of("take_photo", false, false), ToolPolicy::Allow);
         assert_eq!(of("delete", true, true), ToolPolicy::Ask);
         assert_eq!(of("delete", true, false), ToolPolicy::Allow);
-        assert_eq!(of("delete", false, true), ToolPolicy::Allow);
+        for risky in [
+            "open_door",
+            "delete_all_files",
+            "record_audio",
+            "recordVideo",
+            "garage.open",
+            "buy_tickets",
+            "payments-send",
+            "unlock",
+            "打开大门",
+            "转账给他",
+            "删除文件",
+        ] {
+            assert_eq!(of(risky, false, true), ToolPolicy::Ask, "{risky}");
+            assert_eq!(of(risky, false, false), ToolPolicy::Allow, "{risky}");
+        }
+        for plain in [
+            "set_volume",
+            "get_weather",
+            "doorbell_chime",
+            "get_records",
+            "热门新闻",
+            "打开客厅的灯",
+        ] {
+            assert_eq!(of(plain, false, true), ToolPolicy::Allow, "{plain}");
+        }
     }
 
     #[test]

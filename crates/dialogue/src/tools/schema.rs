@@ -5,14 +5,13 @@ mod limits;
 #[cfg(test)]
 mod tests;
 
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
+use hearken_base::fair_queue::FairQueue;
 use hearken_ports::ToolError;
 use jsonschema::{PatternOptions, ValidationError, Validator};
 use serde_json::{Map, Value};
-use tokio::sync::Semaphore;
-
-pub use limits::weight;
 
 /// Maximum number of reported mistakes.
 const MAX_MISTAKES: usize = 3;
@@ -24,11 +23,11 @@ const MAX_COMPILED_BYTES: usize = 64 * 1024;
 const MAX_BACKTRACKS: usize = 10_000;
 
 /// Longest work on the schemas of one request.
-const MAX_WORK: Duration = Duration::from_secs(1);
+const MAX_WORK: Duration = Duration::from_millis(500);
 /// Longest wait for the work on the schemas of others.
 const MAX_WAIT: Duration = Duration::from_secs(5);
-/// Works on schemas of strangers one after the other: they take at most one core.
-static WORKING: Semaphore = Semaphore::const_new(1);
+/// Work on schemas of strangers is done one after the other: it takes at most one core.
+static WORKING: LazyLock<FairQueue> = LazyLock::new(FairQueue::default);
 
 /// Compiled JSON Schema of a tool's arguments. Compiling costs far more than a check.
 pub struct Schema(Option<Validator>);
@@ -105,19 +104,20 @@ fn told(mistake: &ValidationError<'_>, separator: &str) -> String {
 #[error("the server is busy with the schemas of others")]
 pub struct Busy;
 
-/// Works on schemas of a stranger off the worker threads. The work gets the time by which it must
-/// refuse what is left of it.
+/// Works on schemas of a stranger at this address off the worker threads. The work gets the time by
+/// which it must refuse what is left of it. Addresses take turns.
 ///
 /// # Errors
-/// [`Busy`] if the work of others takes longer than 5 s.
+/// [`Busy`] if the work of others takes longer than 5 s, or too much of this address waits.
 pub async fn off_worker<T: Send + 'static>(
+    address: &str,
     work: impl FnOnce(Instant) -> T + Send + 'static,
 ) -> Result<T, Busy> {
-    let slot = tokio::time::timeout(MAX_WAIT, WORKING.acquire()).await.map_err(|_| Busy)?;
-    let slot = slot.map_err(|_| Busy)?;
-    // The slot is kept to the end of the work, also if nobody waits for it any more.
+    let place = tokio::time::timeout(MAX_WAIT, WORKING.take(address)).await.map_err(|_| Busy)?;
+    let place = place.map_err(|_| Busy)?;
+    // The place is kept to the end of the work, also if nobody waits for it any more.
     let work = move || {
-        let _slot = slot;
+        let _place = place;
         work(Instant::now() + MAX_WORK)
     };
     tokio::task::spawn_blocking(work).await.map_err(|_| Busy)

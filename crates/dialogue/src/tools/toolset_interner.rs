@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use hearken_base::memory_pool::{MemoryExceeded, PeerMemory, Reservation};
 use hearken_ports::Tool;
+use hearken_ports::tool_limits::tool_weight;
 
 use super::offer::BuiltOffer;
 
@@ -20,11 +22,25 @@ pub struct ToolsetInterner(Arc<Mutex<Tables>>);
 
 #[derive(Default)]
 struct Tables {
-    lists: HashMap<u64, Vec<Weak<[Tool]>>>,
+    lists: HashMap<u64, Vec<Known>>,
     built: HashMap<OfferKey, Weak<BuiltOffer>>,
     /// Number of entries at which each table is cleaned up next.
     prune_at: [usize; 2],
     made: u64,
+}
+
+/// List in use, with the weight that is held for it, if it is a peer's.
+struct Known {
+    list: Weak<[Tool]>,
+    weight: Weak<Reservation>,
+}
+
+/// List of a peer's tools. Its weight is held once for all peers that report the same list.
+#[derive(Debug, Clone)]
+pub struct PeerTools {
+    /// The tools.
+    pub list: Arc<[Tool]>,
+    _weight: Arc<Reservation>,
 }
 
 /// Inputs of a [`BuiltOffer`], used as key.
@@ -46,20 +62,40 @@ impl ToolsetInterner {
 
     /// Returns an equal list that is in use, else this list.
     pub fn list(&self, list: Arc<[Tool]>) -> Arc<[Tool]> {
-        let mut hasher = DefaultHasher::new();
-        for tool in &*list {
-            (&tool.name, &tool.description, tool.finishes, tool.destructive).hash(&mut hasher);
-            tool.parameters.to_string().hash(&mut hasher);
-        }
+        let hash = hash_of(&list);
         let mut tables = self.tables();
-        tables.prune();
-        let like = tables.lists.entry(hasher.finish()).or_default();
-        like.retain(|known| known.strong_count() > 0);
-        if let Some(known) = like.iter().filter_map(Weak::upgrade).find(|known| **known == *list) {
-            return known;
+        let known = tables.like(hash, &list);
+        if let Some(list) = known.and_then(|known| known.list.upgrade()) {
+            return list;
         }
-        like.push(Arc::downgrade(&list));
+        tables.add(hash, &list, Weak::new());
         list
+    }
+
+    /// Keeps the list of a peer, or returns an equal one that another peer has. Its weight is held
+    /// twice, for the list and for the offer that is built of it.
+    ///
+    /// # Errors
+    /// The first limit that is exceeded.
+    pub fn keep(
+        &self,
+        list: Arc<[Tool]>,
+        memory: &PeerMemory,
+    ) -> Result<PeerTools, MemoryExceeded> {
+        let hash = hash_of(&list);
+        let mut tables = self.tables();
+        let known = tables.like(hash, &list);
+        let known = known.map(|known| (known.list.upgrade(), known.weight.upgrade()));
+        let list = match known {
+            Some((Some(list), Some(weight))) => return Ok(PeerTools { list, _weight: weight }),
+            // A list of the server's own, which nobody has been charged for.
+            Some((Some(list), None)) => list,
+            _ => list,
+        };
+        let weighs: usize = list.iter().map(tool_weight).sum();
+        let weight = Arc::new(memory.reserve(2 * weighs)?);
+        tables.add(hash, &list, Arc::downgrade(&weight));
+        Ok(PeerTools { list, _weight: weight })
     }
 
     /// Returns the value for this recipe, or creates it. `gather` receives its number.
@@ -84,11 +120,35 @@ impl ToolsetInterner {
     }
 }
 
+fn hash_of(list: &[Tool]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for tool in list {
+        (&tool.name, &tool.description, tool.finishes, tool.destructive).hash(&mut hasher);
+        tool.parameters.to_string().hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
 impl Tables {
+    /// Returns the entry of an equal list that is in use.
+    fn like(&mut self, hash: u64, list: &[Tool]) -> Option<&Known> {
+        self.prune();
+        let like = self.lists.get(&hash)?;
+        like.iter().find(|known| known.list.upgrade().is_some_and(|known| *known == *list))
+    }
+
+    /// Adds a list, in place of the entry that it had without a weight.
+    fn add(&mut self, hash: u64, list: &Arc<[Tool]>, weight: Weak<Reservation>) {
+        let like = self.lists.entry(hash).or_default();
+        let list = Arc::downgrade(list);
+        like.retain(|known| known.list.strong_count() > 0 && !known.list.ptr_eq(&list));
+        like.push(Known { list, weight });
+    }
+
     /// Drops unused entries, each time a table has doubled since the last cleanup.
     fn prune(&mut self) {
         if self.lists.len() >= self.prune_at[0].max(FEW) {
-            self.lists.retain(|_, like| like.iter().any(|known| known.strong_count() > 0));
+            self.lists.retain(|_, like| like.iter().any(|known| known.list.strong_count() > 0));
             self.prune_at[0] = 2 * self.lists.len();
         }
         if self.built.len() >= self.prune_at[1].max(FEW) {

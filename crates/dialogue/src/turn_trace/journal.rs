@@ -176,6 +176,12 @@ impl TurnJournal {
         self.turns().iter().rev().take(most).map(|entry| self.shown(&entry.facts().turn)).collect()
     }
 
+    /// Forgets turns, because they are deleted elsewhere. Their ends still count.
+    pub fn forget(&self, is_deleted: impl Fn(&TracedTurn) -> bool) {
+        self.turns().retain(|entry| !is_deleted(&entry.facts().turn));
+        self.changed();
+    }
+
     /// Returns the turns that have changed after this number of changes, oldest first.
     pub fn changed_since(&self, seen: u64) -> Vec<TracedTurn> {
         let turns: Vec<_> = self.turns().iter().cloned().collect();

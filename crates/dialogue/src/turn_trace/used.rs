@@ -40,6 +40,14 @@ impl TurnTrace {
         }
     }
 
+    /// Notes that the turn belongs to this client: a text client may answer in another session than the
+    /// one with which it connected.
+    pub fn of_client(&self, client: &str) {
+        if let Some(writer) = &self.writer {
+            client.clone_into(&mut writer.entry.facts().turn.client);
+        }
+    }
+
     /// Counts a response of this model to this prompt.
     pub fn meters_model(&self, prompt: &Prompt, llm: &dyn Llm) -> ModelUsage {
         let trace = self.clone();

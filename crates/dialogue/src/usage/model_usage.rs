@@ -1,10 +1,11 @@
 //! Counts what one response of the model uses, also where the provider tells nothing of it: then it is estimated. Not for
 //! what a turn or a day uses in all.
 
+use std::io;
+
 use hearken_ports::usage::nano;
 use hearken_ports::{Llm, LlmDelta, Prompt, ProviderError, Usage};
-
-use crate::tools::schema::weight;
+use serde::Serialize;
 
 /// Receiver of what one response has used.
 type Counter = Box<dyn Fn(&Usage) + Send + Sync>;
@@ -17,21 +18,55 @@ pub struct ModelUsage {
     price: f64,
     /// What the provider told.
     told: Option<Usage>,
-    failed: bool,
+    /// True once the model has begun to answer: a request that waited for its turn until its client left was never sent.
+    answered: bool,
 }
 
-/// Returns about how many tokens a text has: one for each Chinese character, or four letters.
-fn tokens(text: &str) -> u64 {
-    let mut narrow = 0_u64;
-    let mut wide = 0_u64;
-    for character in text.chars() {
-        if character.is_ascii() {
-            narrow += 1;
-        } else {
-            wide += 1;
-        }
+/// Counter of characters in text that is written to it.
+#[derive(Default)]
+struct Characters {
+    narrow: u64,
+    wide: u64,
+}
+
+impl Characters {
+    /// Returns about how many tokens they are: one for each Chinese character, or four letters.
+    fn tokens(&self) -> u64 {
+        self.wide + self.narrow.div_ceil(4)
     }
-    wide + narrow.div_ceil(4)
+}
+
+impl io::Write for Characters {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        for byte in text {
+            match byte {
+                0..=0x7F => self.narrow += 1,
+                // The first byte of a character.
+                0xC0.. => self.wide += 1,
+                _ => {}
+            }
+        }
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Returns about how many tokens a text has.
+fn tokens(text: &str) -> u64 {
+    let mut characters = Characters::default();
+    // Counting does not fail.
+    io::Write::write_all(&mut characters, text.as_bytes()).unwrap_or_default();
+    characters.tokens()
+}
+
+/// Returns about how many tokens a value has as JSON, as it is sent.
+fn tokens_of_json(value: &impl Serialize) -> u64 {
+    let mut characters = Characters::default();
+    serde_json::to_writer(&mut characters, value).unwrap_or_default();
+    characters.tokens()
 }
 
 impl ModelUsage {
@@ -43,18 +78,20 @@ impl ModelUsage {
     ) -> Self {
         let texts = prompt.messages.iter().map(|message| tokens(&message.content));
         let tools = prompt.tools.iter().map(|tool| {
-            let schema = u64::try_from(weight(&tool.parameters) / 4).unwrap_or(u64::MAX);
-            tokens(&tool.description).saturating_add(schema)
+            tokens(&tool.name)
+                .saturating_add(tokens(&tool.description))
+                .saturating_add(tokens_of_json(&tool.parameters))
         });
         let prompt_tokens = texts.chain(tools).fold(0, u64::saturating_add);
         let estimated = Usage { prompt_tokens, ..Usage::default() };
         let count = Box::new(count);
         let price = llm.price_per_million();
-        Self { count, estimated, price, told: None, failed: false }
+        Self { count, estimated, price, told: None, answered: false }
     }
 
     /// Reads a piece of the response. Returns the size of what it says, in bytes.
     pub fn read(&mut self, delta: &Result<LlmDelta, ProviderError>) -> usize {
+        self.answered |= delta.is_ok();
         let said = match delta {
             Ok(LlmDelta::Text(text)) => [text.as_str(), ""],
             Ok(LlmDelta::Call(call)) => [call.name.as_str(), call.arguments.as_str()],
@@ -65,10 +102,7 @@ impl ModelUsage {
                 return 0;
             }
             Ok(LlmDelta::Calling) => return 0,
-            Err(_) => {
-                self.failed = true;
-                return 0;
-            }
+            Err(_) => return 0,
         };
         self.estimated.completion_tokens += said.iter().map(|said| tokens(said)).sum::<u64>();
         said.iter().map(|said| said.len()).sum()
@@ -78,8 +112,8 @@ impl ModelUsage {
 impl Drop for ModelUsage {
     #[allow(clippy::cast_precision_loss, reason = "no answer has 2^52 tokens")]
     fn drop(&mut self) {
-        // A request that failed before its first word costs nothing.
-        if self.failed && self.estimated.completion_tokens == 0 {
+        // A request that failed or was given up before its first word costs nothing.
+        if !self.answered {
             return;
         }
         let Usage { prompt_tokens, completion_tokens, .. } = self.estimated;

@@ -14,6 +14,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use hearken_base::slots::Slots;
 use hearken_dialogue::testkit::{LlmAct, Script, ScriptedLlm};
+use hearken_dialogue::turn_rate::TurnRates;
 use hearken_dialogue::turn_trace::TurnJournal;
 use hearken_ports::{
     BoxError, KeptSession, Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind, SessionLock,
@@ -182,6 +183,7 @@ pub(crate) fn service(llm: Arc<dyn Llm>, store: Arc<dyn SessionStore>) -> TextGa
         settings: settings.into(),
         roles: Arc::new(|_| None),
         turn_journal: TurnJournal::default(),
+        rates: TurnRates::default(),
     }
 }
 

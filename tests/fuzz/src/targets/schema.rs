@@ -2,8 +2,9 @@
 //! schema behind it. Anything is compiled or refused within the limits of time and memory, a check
 //! says the same each time, and what it says is bounded.
 
-use hearken_dialogue::tools::schema::{Schema, weight};
+use hearken_dialogue::tools::schema::Schema;
 use hearken_ports::ToolError;
+use hearken_proto::json::weight;
 use serde_json::{Map, Value};
 
 /// Longest message about wrong arguments, in characters: three mistakes of at most 300 each.

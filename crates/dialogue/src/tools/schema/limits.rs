@@ -22,15 +22,6 @@ const MAX_STEPS: usize = 50_000;
 const MAX_CHECK_DEPTH: usize = 96;
 /// Steps for one byte that a regular expression reads.
 const STEPS_PER_BYTE: usize = 4;
-/// Memory that a JSON value takes at most besides its text, in bytes: arrays double as they grow, and
-/// begin with room for four.
-const VALUE_BYTES: usize = 64;
-const ARRAY_BYTES: usize = 64;
-/// Memory of an object with a field, and of each field besides its name and value, in bytes: a node
-/// of the tree of fields has room for eleven, and at least five are used when there are more.
-const OBJECT_BYTES: usize = 640;
-const FIELD_BYTES: usize = 160;
-
 /// Keywords that make a reference lead elsewhere than it says.
 const UNSUPPORTED: [&str; 6] =
     ["$anchor", "$dynamicAnchor", "$dynamicRef", "$id", "$recursiveRef", "id"];
@@ -41,24 +32,6 @@ const UNSUPPORTED: [&str; 6] =
 /// Returns which limit the schema exceeds, or what is not supported in it.
 pub(super) fn check_size(schema: &Value) -> Result<(), String> {
     Size::default().add(schema, 0)
-}
-
-/// Returns the memory that a value takes at most, in bytes.
-pub fn weight(value: &Value) -> usize {
-    let inner = match value {
-        Value::String(text) => text.len(),
-        // The text that a number was written as, which doubles as it is read.
-        Value::Number(number) => 2 * number.as_str().len(),
-        Value::Array(items) if items.is_empty() => 0,
-        Value::Array(items) => ARRAY_BYTES + items.iter().map(weight).sum::<usize>(),
-        Value::Object(fields) if fields.is_empty() => 0,
-        Value::Object(fields) => {
-            let field = |(name, field): (&String, _)| FIELD_BYTES + name.len() + weight(field);
-            OBJECT_BYTES + fields.iter().map(field).sum::<usize>()
-        }
-        _ => 0,
-    };
-    VALUE_BYTES + inner
 }
 
 /// Checks how much work a check of this value is.

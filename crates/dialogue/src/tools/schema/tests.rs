@@ -127,19 +127,19 @@ fn a_schema_that_refers_to_itself_is_refused() {
 async fn work_of_one_waits_for_the_work_of_another() {
     let (begun, wait_for) = std::sync::mpsc::channel();
     let (end, ended) = std::sync::mpsc::channel();
-    let first = tokio::spawn(off_worker(move |_| {
+    let first = tokio::spawn(off_worker("a", move |_| {
         begun.send(()).unwrap();
         ended.recv().unwrap();
     }));
     tokio::task::spawn_blocking(move || wait_for.recv().unwrap()).await.unwrap();
     tokio::time::pause();
     let waited = tokio::time::advance(MAX_WAIT + Duration::from_millis(1));
-    let (refused, ()) = tokio::join!(off_worker(|_| ()), waited);
+    let (refused, ()) = tokio::join!(off_worker("b", |_| ()), waited);
     assert_eq!(refused, Err(Busy));
     tokio::time::resume();
     end.send(()).unwrap();
     first.await.unwrap().unwrap();
-    assert_eq!(off_worker(|_| 7).await, Ok(7));
+    assert_eq!(off_worker("a", |_| 7).await, Ok(7));
 }
 
 /// Returns any JSON value of the words of a schema.

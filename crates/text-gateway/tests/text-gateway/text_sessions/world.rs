@@ -10,6 +10,7 @@ use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt as _};
 use hearken_base::wall_clock::Clock;
+use hearken_dialogue::turn_rate::TurnRates;
 use hearken_dialogue::turn_trace::TurnJournal;
 use hearken_ports::{
     BoxError, ChatMessage, KeptSession, Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind,
@@ -251,6 +252,7 @@ impl Instances {
                 settings: TextGatewaySettings::default().into(),
                 roles: Arc::new(|_| None),
                 turn_journal: TurnJournal::default(),
+                rates: TurnRates::default(),
             }
         };
         Self { services: (0..count).map(service).collect(), store: store.clone(), model, turned_on }

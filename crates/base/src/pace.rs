@@ -1,0 +1,133 @@
+//! Pace of what each client or address may do or send: so much at once, and the rest as time passes.
+//! Not for limits that instances share, which are in `hearken_cluster`.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Minimum number of clients before those that have done nothing for long are forgotten.
+const FEW: usize = 64;
+
+/// Pace of all clients. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Pace(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    /// Time after which one more is allowed.
+    each: Duration,
+    /// Time that may be used in advance.
+    burst: Duration,
+    clients: Mutex<Clients>,
+}
+
+#[derive(Debug, Default)]
+struct Clients {
+    /// Time until which what a client has done lasts at its pace.
+    busy_until: HashMap<Arc<str>, Instant>,
+    prune_at: usize,
+}
+
+impl Pace {
+    /// Creates a pace of `count` in each `time`, all of which may come at once. A count of 0 is
+    /// taken for 1.
+    pub fn new(count: u32, time: Duration) -> Self {
+        let each = time / count.max(1);
+        Self(Arc::new(Inner { each, burst: time, clients: Mutex::default() }))
+    }
+
+    /// Counts what a client has sent already. Returns the time for which nothing more may be read
+    /// of it.
+    pub fn take(&self, client: &str, count: usize) -> Duration {
+        let now = Instant::now();
+        let until = self.until(&self.clients(now), client, count, now);
+        self.clients(now).set(client, until);
+        (until - now).saturating_sub(self.0.burst)
+    }
+
+    /// Counts one thing that a client wants to do.
+    ///
+    /// # Errors
+    /// It may not be done yet, and is not counted; the time after which it may.
+    pub fn try_take(&self, client: &str) -> Result<(), Duration> {
+        let now = Instant::now();
+        let mut clients = self.clients(now);
+        let until = self.until(&clients, client, 1, now);
+        let wait = (until - now).saturating_sub(self.0.burst);
+        if wait.is_zero() {
+            clients.set(client, until);
+            Ok(())
+        } else {
+            Err(wait)
+        }
+    }
+
+    fn until(&self, clients: &Clients, client: &str, count: usize, now: Instant) -> Instant {
+        let before = clients.busy_until.get(client).copied().unwrap_or(now).max(now);
+        let takes = self.0.each.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX));
+        before.checked_add(takes).unwrap_or(before)
+    }
+
+    fn clients(&self, now: Instant) -> MutexGuard<'_, Clients> {
+        let mut clients = self.0.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        clients.prune(now);
+        clients
+    }
+}
+
+impl Clients {
+    fn set(&mut self, client: &str, until: Instant) {
+        match self.busy_until.get_mut(client) {
+            Some(busy_until) => *busy_until = until,
+            None => drop(self.busy_until.insert(Arc::from(client), until)),
+        }
+    }
+
+    /// Forgets clients whose time is over, each time their number has doubled.
+    fn prune(&mut self, now: Instant) {
+        if self.busy_until.len() >= self.prune_at.max(FEW) {
+            self.busy_until.retain(|_, until| *until > now);
+            self.prune_at = 2 * self.busy_until.len();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_sends_at_its_pace_after_its_burst() {
+        let pace = Pace::new(1_000, 1_000 * MS);
+        assert_eq!(pace.take("a", 1_000), Duration::ZERO);
+        assert_eq!(pace.take("a", 500), 500 * MS);
+        assert_eq!(pace.take("b", 500), Duration::ZERO, "another client has its own");
+        tokio::time::advance(1_500 * MS).await;
+        assert_eq!(pace.take("a", 1_000), Duration::ZERO);
+        assert_eq!(pace.take("a", 1), MS);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_refused_is_not_counted() {
+        let pace = Pace::new(3, 60_000 * MS);
+        let allowed = (0..100).filter(|_| pace.try_take("a").is_ok()).count();
+        assert_eq!(allowed, 3);
+        assert_eq!(pace.try_take("a"), Err(20_000 * MS));
+        tokio::time::advance(20_000 * MS).await;
+        assert_eq!([pace.try_take("a").is_ok(), pace.try_take("a").is_ok()], [true, false]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn clients_that_went_are_forgotten() {
+        let pace = Pace::new(1_000, 1_000 * MS);
+        for n in 0..10_000 {
+            pace.take(&n.to_string(), 1);
+            tokio::time::advance(10 * MS).await;
+        }
+        assert!(pace.0.clients.lock().unwrap().busy_until.len() <= 2 * FEW);
+    }
+}

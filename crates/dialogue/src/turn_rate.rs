@@ -1,0 +1,112 @@
+//! Rates of turns: of each device, and of all clients at an outside address. Checked before any
+//! service is called. Not for the number of turns at once, nor for what a day may cost.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hearken_base::pace::Pace;
+
+use crate::admission::AdmissionSettings;
+
+const MINUTE: Duration = Duration::from_mins(1);
+const HOUR: Duration = Duration::from_hours(1);
+
+/// Rates of all clients of a server; by default none is limited. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub struct TurnRates {
+    minute: Option<Pace>,
+    hour: Option<Pace>,
+    address: Option<Pace>,
+}
+
+/// Rate of one client's turns.
+#[derive(Debug, Clone)]
+pub struct TurnRate {
+    rates: TurnRates,
+    /// Id of a device; `None` for a client that only its address limits.
+    device: Option<Arc<str>>,
+    /// Address of the client, if it is limited.
+    address: Option<Arc<str>>,
+}
+
+impl TurnRates {
+    /// Creates the rates of these settings.
+    pub fn new(settings: &AdmissionSettings) -> Self {
+        let rate = |count: u32, time| (count > 0).then(|| Pace::new(count, time));
+        Self {
+            minute: rate(settings.turns_per_minute, MINUTE),
+            hour: rate(settings.turns_per_hour, HOUR),
+            address: rate(settings.turns_per_address, MINUTE),
+        }
+    }
+
+    /// Returns the rate of a client: a device, and a limited address, as far as it has them.
+    pub fn of(&self, device: Option<&str>, address: Option<&str>) -> TurnRate {
+        let rates = self.clone();
+        TurnRate { rates, device: device.map(Arc::from), address: address.map(Arc::from) }
+    }
+}
+
+impl TurnRate {
+    /// Counts a turn.
+    ///
+    /// # Errors
+    /// Turns come too fast; the time after which the next one may begin.
+    pub fn take(&self) -> Result<(), Duration> {
+        let TurnRates { minute, hour, address } = &self.rates;
+        let limits = [
+            (minute, &self.device, "turns_per_minute"),
+            (hour, &self.device, "turns_per_hour"),
+            (address, &self.address, "turns_per_address"),
+        ];
+        for (pace, client, key) in limits {
+            let Some((pace, client)) = pace.as_ref().zip(client.as_deref()) else { continue };
+            pace.try_take(client).inspect_err(|wait| {
+                tracing::info!(limit = key, ?wait, "refused a turn: turns come too fast");
+            })?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn begun(rate: &TurnRate, turns: usize) -> usize {
+        (0..turns).filter(|_| rate.take().is_ok()).count()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_device_and_an_address_begin_only_so_many_turns() {
+        let settings = AdmissionSettings {
+            turns_per_minute: 20,
+            turns_per_hour: 50,
+            turns_per_address: 30,
+            ..AdmissionSettings::default()
+        };
+        let rates = TurnRates::new(&settings);
+        let at_home = rates.of(Some("a"), None);
+        assert_eq!(begun(&at_home, 100), 20);
+        tokio::time::advance(MINUTE).await;
+        assert_eq!(begun(&at_home, 100), 20);
+        tokio::time::advance(MINUTE).await;
+        assert_eq!(begun(&at_home, 100), 11, "the hour allows 50, and one more in 72 s");
+        let outside = [rates.of(Some("b"), Some("x")), rates.of(Some("c"), Some("x"))];
+        assert_eq!(outside.map(|rate| begun(&rate, 100)), [20, 10]);
+        let text_client = rates.of(None, Some("y"));
+        assert_eq!(begun(&text_client, 100), 30);
+        assert_eq!(begun(&rates.of(None, None), 1_000), 1_000);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn zero_is_no_limit() {
+        let none = AdmissionSettings {
+            turns_per_minute: 0,
+            turns_per_hour: 0,
+            turns_per_address: 0,
+            ..AdmissionSettings::default()
+        };
+        assert_eq!(begun(&TurnRates::new(&none).of(Some("a"), Some("x")), 1_000), 1_000);
+    }
+}

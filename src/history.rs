@@ -172,6 +172,12 @@ impl History {
             }
             lately.push(deletion);
         }
+        self.journal.forget(|turn| match part {
+            HistoryPart::All => true,
+            HistoryPart::Client(client) => *client == turn.client,
+            HistoryPart::Turn(id) => *id == turn.id.to_string(),
+            _ => false,
+        });
         let mut deleted = 0;
         loop {
             let more = self.store.delete_turns(part).await?;

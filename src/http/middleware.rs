@@ -16,7 +16,9 @@ use std::time::Instant;
 use actix_cors::Cors;
 use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{ServiceFactory, ServiceRequest, ServiceResponse, Url};
-use actix_web::http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use actix_web::http::header::{
+    self, CONTENT_SECURITY_POLICY, HeaderMap, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS,
+};
 use actix_web::http::uri::PathAndQuery;
 use actix_web::http::{StatusCode, Uri};
 use actix_web::middleware::{Condition, Next, from_fn};
@@ -86,14 +88,14 @@ impl MiddlewareState {
         self.limits.address_of(request)
     }
 
+    /// Returns true if the server is behind a proxy whose headers count.
+    pub(crate) fn trusts_proxy(&self) -> bool {
+        self.limits.trust_proxy()
+    }
+
     /// Returns true if the limits of an address do not hold for a client.
     pub(crate) fn is_trusted(&self, request: &HttpRequest) -> bool {
         self.limits.is_trusted(request)
-    }
-
-    /// Returns the address whose share of slots a client takes; `None` if it is exempt.
-    fn limited_address_of(&self, request: &HttpRequest) -> Option<String> {
-        (!self.is_trusted(request)).then(|| self.address_of(request))
     }
 
     fn cors(&self) -> Condition<Cors> {
@@ -124,7 +126,8 @@ pub(crate) fn middleware_state(request: &HttpRequest) -> Option<&MiddlewareState
 /// No slot is free for it.
 pub(crate) fn slot_of(request: &HttpRequest, slots: &Slots) -> Result<Slot, NoSlot> {
     let state = middleware_state(request);
-    slots.take(state.and_then(|state| state.limited_address_of(request)).as_deref())
+    let is_limited = state.is_some_and(|state| !state.is_trusted(request));
+    slots.take_at(&address_of(request), is_limited)
 }
 
 /// Returns the address of a request's client, as a key under which it is counted.
@@ -134,7 +137,7 @@ pub(crate) fn address_of(request: &HttpRequest) -> String {
 
 /// Returns the name under which a client without a credential owns what it creates.
 pub(crate) fn owner_of(request: &HttpRequest) -> String {
-    let trust_proxy = middleware_state(request).is_some_and(|state| state.limits.trust_proxy());
+    let trust_proxy = middleware_state(request).is_some_and(|state| state.trusts_proxy());
     peer::owner_of(request, trust_proxy)
 }
 
@@ -239,6 +242,11 @@ impl RequestId {
     }
 }
 
+/// Path of the pages that describe the API, and what they may do: nothing of other servers, and in no frame.
+const DOCS_PATH: &str = "/api/docs";
+const DOCS_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
+    img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
 /// Gives the request its id.
 async fn named(
     request: ServiceRequest,
@@ -247,8 +255,14 @@ async fn named(
     let id = RequestId::from_headers(request.headers());
     request.extensions_mut().insert(id.clone());
     let span = tracing::info_span!("request", id = %id.0);
+    let is_docs = request.path().starts_with(DOCS_PATH);
     let mut response = next.call(request).instrument(span).await?;
-    response.headers_mut().insert(REQUEST_ID, id.header());
+    let headers = response.headers_mut();
+    headers.insert(REQUEST_ID, id.header());
+    if is_docs {
+        headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(DOCS_POLICY));
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    }
     Ok(response)
 }
 

@@ -13,6 +13,7 @@ pub mod fuzzing;
 mod health;
 mod held_body;
 pub mod kept_connections;
+mod lasting_access;
 pub mod middleware;
 pub mod openapi;
 mod params;

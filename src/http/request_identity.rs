@@ -41,7 +41,9 @@ pub(crate) fn query(request: &HttpRequest, name: &str) -> Option<String> {
 
 /// Cleans up a text from an untrusted client for storage; `None` if nothing is left.
 pub(crate) fn tidy(text: &str, max_chars: usize) -> Option<String> {
-    let text: String = text.trim().chars().filter(|c| !c.is_control()).take(max_chars).collect();
+    // Words on two lines, or in two columns, stay apart.
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text: String = words.chars().filter(|c| !c.is_control()).take(max_chars).collect();
     (!text.is_empty()).then_some(text)
 }
 

@@ -29,8 +29,8 @@ const PING_EVERY: Duration = Duration::from_secs(10);
 /// Idle time after which a peer without any message or pong is disconnected.
 const DEAD_AFTER: Duration = Duration::from_secs(35);
 
-/// Handler that runs between the queues, until it or the socket ends; dropped with the socket.
-pub(crate) type Attending = Pin<Box<dyn Future<Output = ()>>>;
+/// Handler that runs between the queues, until it or the socket ends; dropped with the socket. Returns why the socket is closed.
+pub(crate) type Attending = Pin<Box<dyn Future<Output = Fault>>>;
 
 /// Function that starts the handler on these queues.
 type Begin = Box<dyn FnOnce(mpsc::Receiver<HeldText>, mpsc::Sender<String>) -> Attending>;
@@ -120,7 +120,7 @@ impl Actor for WebSocketBridge {
         ctx.add_stream(ReceiverStream::new(from_whom).map(Outgoing));
         // Owned by this actor: dropped with it.
         let attending = wrap_future::<_, Self>(begin(incoming, outgoing));
-        ctx.spawn(attending.map(|(), act, ctx| act.leave(Fault::Protocol, ctx)));
+        ctx.spawn(attending.map(|fault, act, ctx| act.leave(fault, ctx)));
         let ended = wrap_future::<_, Self>(self.process.clone().cancelled_owned());
         ctx.spawn(ended.map(|(), act, ctx| act.leave(Fault::GoingAway, ctx)));
         ctx.run_interval(PING_EVERY, |act, ctx| {

@@ -68,6 +68,11 @@ impl ToolSource for AgentTools {
         SourceKind::Endpoint.label()
     }
 
+    fn without(&self, names: &[String]) -> Option<Arc<dyn ToolSource>> {
+        let off = [&self.off[..], names].concat();
+        Some(Arc::new(Self::new(self.endpoint.clone(), &self.agent, &off)))
+    }
+
     fn provenance(&self, tool: &str) -> Provenance {
         let clients = self.clients();
         let tools = all(&clients);

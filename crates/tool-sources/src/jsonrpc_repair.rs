@@ -1,10 +1,12 @@
 //! Reader of the JSON-RPC messages of one tool server, over whatever transport: it repairs the mistakes of real servers, so that
 //! every call ends, and one odd tool or one odd block costs nothing else. What rmcp reads is not touched. Pure.
 
+use hearken_proto::json::weight_of_text;
 use rmcp::model::{
     CallToolResult, ClientJsonRpcMessage, ContentBlock, InitializeResult, JsonRpcMessage,
     ListToolsResult, RequestId, ServerJsonRpcMessage, Tool,
 };
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
@@ -12,10 +14,19 @@ use serde_json::{Map, Value, json};
 const INTERNAL: i64 = -32_603;
 /// Maximum number of messages in one frame; only MCP 2025-03-26 had batches.
 pub(super) const MAX_BATCH: usize = 100;
+/// Largest weight of a message, in bytes of memory when parsed: a list of a hundred tools weighs some
+/// 4 MiB.
+const MAX_WEIGHT: usize = 32 << 20;
 /// Most requests of which is known what was asked.
 const MAX_WAITING: usize = 256;
 /// Version of a server that does not tell its own: the newest that has batches and no rules of its own for results.
 const VERSION: &str = "2025-03-26";
+
+/// What is read of a message that is too heavy: which request it answers.
+#[derive(Deserialize)]
+struct Answer {
+    id: Option<RequestId>,
+}
 
 /// Reader of the messages of one connection.
 #[derive(Debug, Default)]
@@ -36,7 +47,12 @@ impl Repair {
 
     /// Parses the messages of one text; empty if none is usable.
     pub(super) fn read(&mut self, text: &str) -> Vec<ServerJsonRpcMessage> {
-        match serde_json::from_str(text.trim_start_matches('\u{feff}').trim()) {
+        let text = text.trim_start_matches('\u{feff}').trim();
+        if let Err(error) = weight_of_text(text.as_bytes(), MAX_WEIGHT) {
+            tracing::warn!(%error, bytes = text.len(), "a message of a tool server is not read");
+            return self.unread(text, &error.to_string()).into_iter().collect();
+        }
+        match serde_json::from_str(text) {
             Ok(Value::Array(batch)) => {
                 batch.into_iter().take(MAX_BATCH).filter_map(|one| self.message(one)).collect()
             }
@@ -46,6 +62,15 @@ impl Repair {
                 Vec::new()
             }
         }
+    }
+
+    /// Ends the request that a message answers which is not read.
+    fn unread(&mut self, text: &str, why: &str) -> Option<ServerJsonRpcMessage> {
+        let Answer { id } = serde_json::from_str(text).ok()?;
+        let id = serde_json::to_value(id?).ok()?;
+        let (id, _) = self.answered(Some(&id), true)?;
+        let error = json!({"code": INTERNAL, "message": format!("the answer {why}")});
+        parsed(&json!({"jsonrpc": "2.0", "id": id, "error": error}))
     }
 
     fn message(&mut self, mut value: Value) -> Option<ServerJsonRpcMessage> {
@@ -376,6 +401,10 @@ mod tests {
         let unread = messages(r#"{"id":7,"answer":1}"#);
         assert_eq!(unread[0]["id"], 7);
         assert_eq!(unread[0]["error"]["message"], "the answer cannot be read");
+        let many = vec![r#"{"a":0}"#; 40_000].join(",");
+        let heavy = messages(&format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"x":[{many}]}}}}"#));
+        let message = heavy[0]["error"]["message"].as_str().unwrap();
+        assert!(message.starts_with("the answer takes more than 32768 KiB"), "{message}");
     }
 
     #[test]

@@ -43,6 +43,19 @@ pub struct Figures {
     pub llm: BTreeMap<&'static str, LlmFigures>,
 }
 
+/// Kind of attempts whose rate is limited.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Attempt {
+    /// Logging in.
+    LogIn,
+    /// Exchanging a refresh token.
+    Refresh,
+    /// Choosing the first password with a code.
+    Setup,
+    /// Changing a password.
+    Password,
+}
+
 /// State of the administrator's routes.
 pub struct Admin {
     /// Sessions of the administrator.
@@ -91,8 +104,15 @@ impl Admin {
         Ok(who)
     }
 
-    pub(crate) async fn attempt(&self, request: &HttpRequest) -> Result<(), Refusal> {
-        self.attempts.take(&address_of(request)).await.map_err(|wait| too_often(wait).into())
+    /// Counts an attempt of this kind by the client's address. Kinds are counted apart: behind one
+    /// proxy, those who guess a password must not keep others from refreshing their tokens.
+    pub(crate) async fn attempt(
+        &self,
+        request: &HttpRequest,
+        kind: Attempt,
+    ) -> Result<(), Refusal> {
+        let counted = format!("{kind:?} {}", address_of(request));
+        self.attempts.take(&counted).await.map_err(|wait| too_often(wait).into())
     }
 
     /// Renders every changeable setting by section, with the origin of each value.
@@ -126,7 +146,7 @@ pub(crate) async fn log_in(
     payload: web::Payload,
     admin: web::Data<Admin>,
 ) -> RouteResult {
-    admin.attempt(&request).await?;
+    admin.attempt(&request, Attempt::LogIn).await?;
     let LogIn { username, password } = json_body(payload).await?;
     let from = address_of(&request);
     let pair = admin.admin_sessions.log_in(&username, &password, &from, Timestamp::now()).await;
@@ -155,7 +175,7 @@ pub(crate) async fn refresh(
     payload: web::Payload,
     admin: web::Data<Admin>,
 ) -> RouteResult {
-    admin.attempt(&request).await?;
+    admin.attempt(&request, Attempt::Refresh).await?;
     let Refresh { refresh_token } = json_body(payload).await?;
     let pair =
         admin.admin_sessions.refresh(&refresh_token, &address_of(&request), Timestamp::now()).await;

@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use crate::admin::password::{Credential, PasswordState, RULE, is_acceptable};
 use crate::admin::sessions::USERNAME;
 use crate::admin::{LoginError, TokenPair};
-use crate::http::administration::admin::{Admin, not_logged_in};
+use crate::http::administration::admin::{Admin, Attempt, not_logged_in};
 use crate::http::extract::{AdminSession, Near};
 use crate::http::fault::{Faults, Refusal, RouteResult, refusal, store_failed};
 use crate::http::middleware::address_of;
@@ -72,7 +72,7 @@ pub(crate) async fn choose_first(
     payload: web::Payload,
     admin: web::Data<Admin>,
 ) -> RouteResult {
-    admin.attempt(&request).await?;
+    admin.attempt(&request, Attempt::Setup).await?;
     let First { code, password } = json_body(payload).await?;
     checked(&password)?;
     let credential = admin.admin_sessions.passwords().credential().await;
@@ -103,7 +103,7 @@ pub(crate) async fn change(
     payload: web::Payload,
     admin: web::Data<Admin>,
 ) -> RouteResult {
-    admin.attempt(&request).await?;
+    admin.attempt(&request, Attempt::Password).await?;
     let Change { current, password } = json_body(payload).await?;
     checked(&password)?;
     let from = address_of(&request);

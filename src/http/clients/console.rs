@@ -17,8 +17,11 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use include_dir::{Dir, include_dir};
 use sha2::{Digest as _, Sha256};
+use url::Position;
 
 use crate::http::fault::not_found;
+use crate::http::middleware::{MiddlewareState, middleware_state};
+use crate::http::request_identity::reached_at;
 
 /// Path of the console.
 pub const PATH: &str = "/console/";
@@ -86,11 +89,11 @@ fn content_type(extension: &str) -> &'static str {
 
 /// Returns what the page may do: nothing of other servers, and no script or style within the page.
 fn policy(request: &HttpRequest) -> String {
-    let connection = request.connection_info();
-    let is_host = |host: &&str| {
-        host.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | ':' | '-' | '[' | ']'))
-    };
-    let host = Some(connection.host()).filter(is_host).unwrap_or("localhost");
+    // Headers of a proxy count only from one that is trusted: anybody can send them.
+    let trust_proxy = middleware_state(request).is_some_and(MiddlewareState::trusts_proxy);
+    let reached = reached_at(request, trust_proxy).ok();
+    let host = reached.as_ref().map(|url| &url[Position::BeforeHost..Position::AfterPort]);
+    let host = host.unwrap_or("localhost");
     format!(
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; \
          font-src 'self'; media-src 'self' blob:; worker-src 'self' blob:; manifest-src 'self'; \

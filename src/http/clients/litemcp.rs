@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::http::AccessControl;
 use crate::http::extract::state;
 use crate::http::fault::{Refusal, RouteResult, refusal};
+use crate::http::lasting_access::refused;
 use crate::http::middleware::slot_of;
 use crate::http::request_identity::body;
 use crate::http::websocket_bridge::{MessageLimits, WebSocketBridge};
@@ -120,6 +121,7 @@ fn connected(
     let full = |full| refusal(Fault::Busy, &format!("sockets of LiteMCP: {full}"));
     let slot = slot_of(request, &tools.sockets).map_err(full)?;
     let process = tools.process.clone();
+    let ended = refused::<OfferedTool>(request.clone());
     let limits = MessageLimits {
         message: MAX_MESSAGE_BYTES,
         connection: CONNECTION_BYTES,
@@ -128,7 +130,10 @@ fn connected(
     let socket = WebSocketBridge::new(&limits, process, |questions, answers| {
         Box::pin(async move {
             let _slot = slot;
-            tool.serve(questions, answers).await;
+            tokio::select! {
+                () = tool.serve(questions, answers) => Fault::Protocol,
+                () = ended => Fault::Unauthorized,
+            }
         })
     });
     socket.open(request, payload, "this is no proper WebSocket handshake")

@@ -56,6 +56,7 @@ pub(crate) async fn connect(
         Box::pin(async move {
             let reason = admitted.serve(incoming, outgoing).await;
             tracing::info!(reason, "a tool client disconnected");
+            Fault::Protocol
         })
     });
     socket.open(&request, payload, "this address speaks WebSocket only")

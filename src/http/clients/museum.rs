@@ -84,7 +84,7 @@ fn failure_of(error: MuseumError) -> Refusal {
     match error {
         MuseumError::Wrong(mistakes) => wrong(mistakes),
         MuseumError::Gone => no_session("会话不存在或已过期，请重新注册 (SESSION_NOT_FOUND)"),
-        MuseumError::Full | MuseumError::Busy => {
+        MuseumError::Full | MuseumError::Busy | MuseumError::TooHeavy(_) => {
             tracing::warn!(%error, "refused a museum client");
             let msg = match error {
                 MuseumError::Full => "会话数量已达上限，请稍后再试 (BUSY)",

@@ -152,7 +152,7 @@ fn filter(request: &HttpRequest) -> Result<HistoryFilter, Refusal> {
         return Err(refusal(Fault::BadRequest, &about));
     }
     let before = number(request, "before", 1..=i64::MAX, Fault::BadRequest)?;
-    let client = word("client")?;
+    let client = word("client")?.to_lowercase();
     let kind = word("kind")?;
     let outcome = word("outcome")?;
     Ok(HistoryFilter { client, kind, outcome, words, before })
@@ -197,8 +197,11 @@ pub(crate) async fn list(
 ) -> RouteResult {
     let filter = filter(&request)?;
     let limit = number(&request, "limit", 1..=MOST, Fault::BadRequest)?.unwrap_or(USUAL);
-    let turns = history.store().turns(&filter, limit).await.map_err(|e| store_failed(&e))?;
-    let more = turns.len() >= limit as usize;
+    // One more than is shown tells whether there is another page.
+    let mut turns =
+        history.store().turns(&filter, limit + 1).await.map_err(|e| store_failed(&e))?;
+    let more = turns.len() > limit as usize;
+    turns.truncate(limit as usize);
     let next = turns.last().map(|turn| turn.number).filter(|_| more);
     let turns = turns.into_iter().map(KeptTurn::from).collect();
     Ok(HttpResponse::Ok().json(HistoryPage { turns, next }))
@@ -299,7 +302,7 @@ pub(crate) async fn delete_many(
     let client = text(&request, "client", Fault::BadRequest)?;
     let all = text(&request, "all", Fault::BadRequest)?;
     let part = match (client, all.as_deref()) {
-        (Some(client), None) => HistoryPart::Client(client),
+        (Some(client), None) => HistoryPart::Client(client.to_lowercase()),
         (None, Some("true")) => HistoryPart::All,
         _ => {
             let about = "say what to delete: give a `client`, or `all=true` for everything";

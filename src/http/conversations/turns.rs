@@ -7,6 +7,7 @@ use actix_web::http::header::CACHE_CONTROL;
 use actix_web::{HttpRequest, HttpResponse, web};
 use bytes::Bytes;
 use futures_util::Stream;
+use futures_util::future::LocalBoxFuture;
 use futures_util::stream::unfold;
 use hearken_base::slots::{Slot, Slots};
 use hearken_dialogue::tools::waiting::WaitingCalls;
@@ -20,6 +21,7 @@ use utoipa::ToSchema;
 
 use crate::http::extract::Operator;
 use crate::http::fault::{Faults, RouteResult, refusal};
+use crate::http::lasting_access::refused;
 use crate::http::middleware::slot_of;
 use crate::http::params::number;
 use crate::turn_json::TurnJson;
@@ -91,7 +93,8 @@ pub(crate) async fn live(
 ) -> RouteResult {
     let about = |_| refusal(Fault::Busy, "too many watch the turns: try again later");
     let slot = slot_of(&request, &turns.watchers).map_err(about)?;
-    let watch = Watch::new(&turns, slot);
+    let ended = Box::pin(refused::<Operator>(request));
+    let watch = Watch::new(&turns, slot, ended);
     let mut response = HttpResponse::Ok();
     response.content_type("text/event-stream").insert_header((CACHE_CONTROL, "no-cache"));
     // Turns off the buffering of a proxy (nginx), which would delay the stream.
@@ -106,6 +109,8 @@ struct Watch {
     /// Number of changes that were told.
     told: u64,
     until: Instant,
+    /// Ends when the client may no longer watch.
+    ended: LocalBoxFuture<'static, ()>,
     process: CancellationToken,
     _slot: Slot,
 }
@@ -118,12 +123,13 @@ fn to_event_stream(watch: Watch) -> impl Stream<Item = Result<Bytes, Infallible>
 }
 
 impl Watch {
-    fn new(turns: &Turns, slot: Slot) -> Self {
+    fn new(turns: &Turns, slot: Slot, ended: LocalBoxFuture<'static, ()>) -> Self {
         let journal = turns.journal.clone();
         let mut changes = journal.changes();
         changes.mark_changed();
         let until = Instant::now() + LONGEST;
-        Self { journal, changes, told: 0, until, process: turns.process.clone(), _slot: slot }
+        let process = turns.process.clone();
+        Self { journal, changes, told: 0, until, ended, process, _slot: slot }
     }
 
     /// Returns what is to be told next; `None` at the end of the stream.
@@ -132,6 +138,7 @@ impl Watch {
             biased;
             () = self.process.cancelled() => return None,
             () = sleep_until(self.until) => return None,
+            () = &mut self.ended => return None,
             changed = self.changes.changed() => changed.is_ok(),
             () = sleep(STILL_THERE) => false,
         };

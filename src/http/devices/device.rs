@@ -83,7 +83,7 @@ pub(crate) async fn connect(
     // A connection that only plays a notice must not replace a device's connection: anybody can
     // send another device's id.
     let device_id = match notice {
-        Some(_) => DeviceId::new(format!("{}|unbound", caller.device_id)),
+        Some(_) => unbound(&caller.device_id),
         None => caller.device_id,
     };
     let connection = DeviceConnection {
@@ -149,6 +149,11 @@ async fn admit(
     let code = access.code_of(request, &caller, now).await?.code.unwrap_or_default();
     let notice = Some(spoken_code(&code, device_endpoint.language));
     Ok(Admitted { caller, firmware: None, notice })
+}
+
+/// Returns the id under which a device is connected that is not bound yet.
+pub(crate) fn unbound(id: &DeviceId) -> DeviceId {
+    DeviceId::new(format!("{id}|unbound"))
 }
 
 /// Returns the version of a device's firmware, as the device has told it at its last boot.

@@ -24,6 +24,7 @@ use utoipa::ToSchema;
 use crate::admin::rights::Right;
 use crate::auth::bytes_of_hex;
 use crate::history::History;
+use crate::http::devices::device::unbound;
 use crate::http::devices::device_orders;
 use crate::http::extract::{JsonBody, Operator};
 use crate::http::fault::{Faults, Refusal, RouteResult, refusal, store_failed};
@@ -266,6 +267,8 @@ pub(crate) async fn bind(
     tracing::info!(device = %device.device_id, "bound a device");
     // A connection under this id belongs to the client that had it before.
     disconnect(&cluster, &device_endpoint, &device.device_id).await?;
+    // The device's own connection only tells it to be bound: it connects again, and is served.
+    disconnect(&cluster, &device_endpoint, &unbound(&device.device_id)).await?;
     Ok(HttpResponse::Ok().json(DeviceShown::stored(device, None)))
 }
 
@@ -389,8 +392,9 @@ pub(crate) async fn forget(
     if was_known {
         api.registry.forget(&id);
         tracing::info!(device = %id, "deleted a device");
-        disconnect(&cluster, &device_endpoint, &id).await?;
     }
+    // Also one that has no row, because the store failed or devices need no token.
+    disconnect(&cluster, &device_endpoint, &id).await?;
     // Also of one that is not known: the store may have failed here before.
     let said = HistoryPart::Client(id.to_string());
     let turns = history.delete(&said).await.map_err(|e| store_failed(&e))?;

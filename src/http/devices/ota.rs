@@ -6,6 +6,7 @@
 //! optional parts are left out when they fail.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::http::Method;
@@ -182,14 +183,18 @@ pub(crate) async fn check(
     Ok(HttpResponse::Ok().json(answer))
 }
 
-/// Records the device's contact. Errors of the store are only logged: the device works without it.
+/// Records the device's contact. Errors of the store are only logged: the device works without it. A
+/// store that is slow gets the time of any other call of it, and the device does not wait for that.
 async fn note(access: &AccessControl, report: &DeviceReport, now: Timestamp) {
-    match tokio::time::timeout(NOTING, access.store.report(report, ClientRule::Latest, now)).await {
-        Ok(Ok(_)) => {}
-        Ok(Err(error)) => tracing::warn!(%error, "cannot record the contact of a device"),
-        Err(_) => tracing::warn!(
-            "cannot record the contact of a device: the store did not answer in time"
-        ),
+    let store = Arc::clone(&access.store);
+    let report = report.clone();
+    let recording = tokio::spawn(async move {
+        if let Err(error) = store.report(&report, ClientRule::Latest, now).await {
+            tracing::warn!(%error, "cannot record the contact of a device");
+        }
+    });
+    if tokio::time::timeout(NOTING, recording).await.is_err() {
+        tracing::debug!("the contact of a device is recorded after the answer");
     }
 }
 

@@ -1,5 +1,5 @@
 //! Queue for work that is done one after the other, in which addresses take turns: whoever asks for
-//! much waits for himself. Not for the work, nor for how long it may take.
+//! much waits for itself. Not for the work, nor for how long it may take.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

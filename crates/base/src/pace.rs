@@ -42,8 +42,9 @@ impl Pace {
     /// of it.
     pub fn take(&self, client: &str, count: usize) -> Duration {
         let now = Instant::now();
-        let until = self.until(&self.clients(now), client, count, now);
-        self.clients(now).set(client, until);
+        let mut clients = self.clients(now);
+        let until = self.until(&clients, client, count, now);
+        clients.set(client, until);
         (until - now).saturating_sub(self.0.burst)
     }
 

@@ -56,23 +56,20 @@ pub enum NoSlot {
 impl Slots {
     /// Creates `most` slots, of which one address may take `of_address`.
     pub fn new(most: usize, of_address: usize) -> Self {
-        let most = most.min(Semaphore::MAX_PERMITS);
-        let free = Arc::new(Semaphore::new(most));
-        let taken = Mutex::default();
-        let memory_pool = MemoryPool::default();
         let pace = Pace::new(BYTES_PER_SECOND, Duration::from_secs(1));
-        Self(Arc::new(Inner { free, most, of_address, memory_pool, pace, taken }))
+        Self::unused(most.min(Semaphore::MAX_PERMITS), of_address, MemoryPool::default(), pace)
     }
 
     /// Returns these slots, none of which is in use yet, with this pool of memory.
     #[must_use]
     pub fn with_memory_pool(self, memory_pool: &MemoryPool) -> Self {
         let Inner { most, of_address, .. } = *self.0;
+        Self::unused(most, of_address, memory_pool.clone(), self.0.pace.clone())
+    }
+
+    fn unused(most: usize, of_address: usize, memory_pool: MemoryPool, pace: Pace) -> Self {
         let free = Arc::new(Semaphore::new(most));
-        let taken = Mutex::default();
-        let memory_pool = memory_pool.clone();
-        let pace = self.0.pace.clone();
-        Self(Arc::new(Inner { free, most, of_address, memory_pool, pace, taken }))
+        Self(Arc::new(Inner { free, most, of_address, memory_pool, pace, taken: Mutex::default() }))
     }
 
     /// Creates `most` slots, of which one address may take `percent` of a hundred, but at least

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use hearken_base::memory_pool::{MemoryExceeded, PeerMemory, Reservation};
+use hearken_base::memory_pool::{PeerMemory, Reservation};
 use hearken_dialogue::tools::definition::from_mcp;
 use hearken_dialogue::tools::policy::is_camera;
 use hearken_dialogue::tools::{PeerTools, ToolsetInterner};
@@ -113,6 +113,7 @@ impl DeviceTools {
         let mut is_whole = true;
         let mut tools: Vec<Tool> = Vec::new();
         let mut held: Vec<Reservation> = Vec::new();
+        let mut weight = 0;
         let mut seen = HashSet::new();
         let mut cursor: Option<String> = None;
         for _ in 0..MAX_PAGES {
@@ -136,8 +137,18 @@ impl DeviceTools {
             };
             let room = MAX_TOOLS - tools.len();
             let listed: Vec<Tool> = page.tools.iter().take(room).map(from_mcp).collect();
-            match self.hold_page(&tools, &listed) {
-                Ok(weight) => held.push(weight),
+            let page_weight = listed.iter().map(tool_weight).sum::<usize>();
+            weight += page_weight;
+            if weight > MAX_LIST_WEIGHT {
+                tracing::warn!(
+                    limit_bytes = MAX_LIST_WEIGHT,
+                    known = tools.len(),
+                    "left out further tools of the device: their list is too large"
+                );
+                break;
+            }
+            match self.memory.reserve(page_weight) {
+                Ok(page) => held.push(page),
                 Err(error) => {
                     tracing::warn!(%error, known = tools.len(), "left out further tools of the device");
                     break;
@@ -163,16 +174,6 @@ impl DeviceTools {
         let link = LinkState::Open(peer.clone());
         self.state.send_replace(DeviceToolsState { tools, link });
         is_whole
-    }
-
-    /// Holds the memory of a further page of a list.
-    fn hold_page(&self, known: &[Tool], page: &[Tool]) -> Result<Reservation, MemoryExceeded> {
-        let weighs = |tools: &[Tool]| tools.iter().map(tool_weight).sum::<usize>();
-        let page = weighs(page);
-        if weighs(known) + page > MAX_LIST_WEIGHT {
-            return Err(MemoryExceeded::Peer(MAX_LIST_WEIGHT));
-        }
-        self.memory.reserve(page)
     }
 
     /// Keeps a list. Without room for it, the device has no tools.

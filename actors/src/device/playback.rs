@@ -65,12 +65,17 @@ impl DeviceActor {
 
     /// Ends the live turn at once, because the person presses the button. A message that was not heard
     /// yet is spoken after the next turn.
-    pub(super) fn cut_for_button(&mut self, ctx: &mut Ctx) -> bool {
+    pub(super) fn cut_for_button(&mut self, ctx: &mut Ctx) {
+        self.requeue_unheard_message();
+        self.cut(ctx);
+    }
+
+    /// Puts the message of the live turn, if it has one that was not heard yet, before the others that wait.
+    fn requeue_unheard_message(&mut self) {
         let unheard = self.live.as_mut().filter(|live| live.heard() == HeardPart::default());
         if let Some(message) = unheard.and_then(|live| live.message.take()) {
             self.state.to_say.push_front(message);
         }
-        self.cut(ctx)
     }
 
     /// Ends the live turn at once: nothing more of it is sent. Returns true if the device was sent
@@ -93,13 +98,11 @@ impl DeviceActor {
     /// cut. Words whose answer has not begun to play will be answered together with the new ones. A
     /// message that has not begun to play waits again.
     pub(super) fn interrupt_live_turn(&mut self, ctx: &mut Ctx) {
+        self.requeue_unheard_message();
         match self.live.take_if(|l| l.heard() == HeardPart::default()) {
-            Some(mut live) => {
+            Some(live) => {
                 live.turn.mark_continued();
                 live.interruptions.iter().for_each(|interruption| interruption.turn.cut());
-                if let Some(message) = live.message.take() {
-                    self.state.to_say.push_front(message);
-                }
                 if live.speaking {
                     self.send(&Downlink::TtsStop, ctx);
                 }

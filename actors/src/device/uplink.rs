@@ -1,5 +1,6 @@
 //! Messages from a device, and the socket's reactions. Not for messages to the device.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use actix::dev::SendError;
@@ -115,23 +116,22 @@ impl DeviceActor {
     ) {
         match self.memory.keep(told, weight) {
             Ok(told) => self.pass_to_host(message(told)),
-            Err(error) => {
-                actor_metrics().drops.tools.increment(1);
-                self.state.warnings.log(|left_out| {
-                    tracing::warn!(%error, left_out, "dropped a tool message of the device");
-                });
-            }
+            Err(error) => self.dropped_tool_message(&error),
         }
     }
 
     fn pass_to_host(&self, said: DeviceToolMessage) {
         let sent = self.links.as_ref().map(|w| w.said.try_send(said));
         if let Some(Err(error @ SendError::Full(_))) = sent {
-            actor_metrics().drops.tools.increment(1);
-            self.state.warnings.log(|left_out| {
-                tracing::warn!(%error, left_out, "dropped a tool message of the device");
-            });
+            self.dropped_tool_message(&error);
         }
+    }
+
+    fn dropped_tool_message(&self, error: &dyn Display) {
+        actor_metrics().drops.tools.increment(1);
+        self.state.warnings.log(|left_out| {
+            tracing::warn!(%error, left_out, "dropped a tool message of the device");
+        });
     }
 
     fn listen_start(&mut self, mode: ListenMode, ctx: &mut Ctx) {

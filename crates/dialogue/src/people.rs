@@ -182,20 +182,26 @@ impl People {
 
     /// Finds out who says this (16 kHz, mono). It is not known who if too little is said, or the model is busy.
     pub async fn identify(&self, speech: Vec<i16>) -> Speaker {
-        match self.voice(&speech).await {
+        match self.voice(&speech, false).await {
             Ok(voice) => Speaker { person: self.whose(&voice), voice: Some(voice) },
             Err(_) => Speaker::default(),
         }
     }
 
-    /// Returns what is typical of the voice in this speech.
-    async fn voice(&self, speech: &[i16]) -> Result<Voice, NoVoice> {
+    /// Returns what is typical of the voice in this speech, which is a recording or was just said.
+    async fn voice(&self, speech: &[i16], is_recording: bool) -> Result<Voice, NoVoice> {
         let speech = spoken(speech);
         if pcm::duration(speech.len(), SAMPLE_RATE_HZ) < self.0.settings.min_speech {
             return Err(NoVoice::TooShort);
         }
         let embedder = self.0.embedder.as_ref().ok_or(NoVoice::Busy)?;
-        embedder.embed(speech.to_vec()).await.map(Voice::from).ok_or(NoVoice::Busy)
+        let speech = speech.to_vec();
+        let voice = if is_recording {
+            embedder.embed_recording(speech).await
+        } else {
+            embedder.embed(speech).await
+        };
+        voice.map(Voice::from).ok_or(NoVoice::Busy)
     }
 
     /// Returns the person to whom a voice is most alike, if it is alike enough.
@@ -225,7 +231,7 @@ impl People {
         }
         let mut voices = Vec::new();
         for (n, recording) in recordings.iter().enumerate() {
-            let voice = self.voice(recording).await.map_err(|none| match none {
+            let voice = self.voice(recording, true).await.map_err(|none| match none {
                 NoVoice::TooShort => PeopleError::TooShort(n + 1),
                 NoVoice::Busy => PeopleError::Busy,
             });

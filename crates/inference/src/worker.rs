@@ -1,13 +1,13 @@
-//! The thread on which a model works: one question at a time, and no more of the processor than it may have. Who finds
-//! it busy is not kept waiting. Not for the model.
+//! The thread on which a model works: one question at a time, and no more of the processor than it may have. A question
+//! of a turn does not wait for a busy model; one of an administrator does. Not for the model.
 
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use hearken_base::priority::lower_priority;
 use metrics::{Histogram, histogram};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
 
 /// Processor time that may be saved up, for several people at once.
@@ -36,11 +36,13 @@ pub type Compute<Q, A> = Box<dyn FnMut(Q) -> anyhow::Result<A>>;
 struct Question<Q, A> {
     asked: Q,
     answer: oneshot::Sender<A>,
+    /// Is answered without a share of the processor, and its time is not counted.
+    unmetered: bool,
 }
 
 /// Model on a thread of low priority, which ends when this is dropped.
 pub struct Worker<Q, A> {
-    questions: SyncSender<Question<Q, A>>,
+    questions: Sender<Question<Q, A>>,
     deadline: Duration,
 }
 
@@ -55,7 +57,7 @@ impl<Q: Send + 'static, A: Send + 'static> Worker<Q, A> {
         file: PathBuf,
         load: impl FnOnce(&Path) -> anyhow::Result<Compute<Q, A>> + Send + 'static,
     ) -> anyhow::Result<Self> {
-        let (questions, asked) = sync_channel(settings.waiting);
+        let (questions, mut asked) = channel(settings.waiting);
         let name = settings.name;
         let deadline = settings.deadline;
         let thread = std::thread::Builder::new().name(name.into());
@@ -65,7 +67,7 @@ impl<Q: Send + 'static, A: Send + 'static> Worker<Q, A> {
             match load(&file) {
                 Ok(compute) => {
                     tracing::info!(file = %file.display(), "loaded the {name}");
-                    work(compute, &asked, &settings);
+                    work(compute, &mut asked, &settings);
                 }
                 Err(error) => {
                     let error = format!("{error:#}");
@@ -81,23 +83,34 @@ impl<Q: Send + 'static, A: Send + 'static> Worker<Q, A> {
     /// itself, or takes longer than its deadline.
     pub async fn ask(&self, asked: Q) -> Option<A> {
         let (answer, answered) = oneshot::channel();
-        self.questions.try_send(Question { asked, answer }).ok()?;
+        self.questions.try_send(Question { asked, answer, unmetered: false }).ok()?;
         tokio::time::timeout(self.deadline, answered).await.ok()?.ok()
+    }
+
+    /// Returns the answer to a question that is asked rarely, and for which a busy model is waited for: its time is not
+    /// counted as the model's share of the processor. `None` if the model failed, or this takes longer than `deadline`.
+    pub async fn ask_patiently(&self, asked: Q, deadline: Duration) -> Option<A> {
+        let (answer, answered) = oneshot::channel();
+        let asking = async {
+            self.questions.send(Question { asked, answer, unmetered: true }).await.ok()?;
+            answered.await.ok()
+        };
+        tokio::time::timeout(deadline, asking).await.ok()?
     }
 }
 
 fn work<Q, A>(
     mut compute: Compute<Q, A>,
-    questions: &Receiver<Question<Q, A>>,
+    questions: &mut Receiver<Question<Q, A>>,
     settings: &Settings,
 ) {
     let Settings { name, without, metric, .. } = *settings;
     let took: Histogram = histogram!(metric);
     let mut budget = Budget::new(settings.cpu_percent, Instant::now());
     let mut failed = false;
-    while let Ok(Question { asked, answer }) = questions.recv() {
+    while let Some(Question { asked, answer, unmetered }) = questions.blocking_recv() {
         let begun = Instant::now();
-        if answer.is_closed() || !budget.allows(begun) {
+        if answer.is_closed() || !(unmetered || budget.allows(begun)) {
             continue;
         }
         match compute(asked) {
@@ -112,7 +125,9 @@ fn work<Q, A>(
             Err(_) => {}
         }
         took.record(begun.elapsed());
-        budget.spend(begun.elapsed());
+        if !unmetered {
+            budget.spend(begun.elapsed());
+        }
     }
 }
 
@@ -146,7 +161,7 @@ impl Budget {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::sync::mpsc::channel;
+    use std::sync::mpsc;
 
     use super::*;
 
@@ -173,8 +188,8 @@ mod tests {
 
     #[tokio::test]
     async fn who_finds_it_busy_is_told_at_once_and_it_works_again_afterwards() {
-        let (go_on, waits) = channel::<()>();
-        let (tell, begun) = channel();
+        let (go_on, waits) = mpsc::channel::<()>();
+        let (tell, begun) = mpsc::channel();
         let compute = move |asked| {
             // Only the first is waited for.
             tell.send(()).unwrap_or_default();
@@ -198,6 +213,24 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_patient_question_waits_for_a_busy_model_and_needs_no_share_of_the_processor() {
+        let (go_on, waits) = mpsc::channel::<()>();
+        let compute = move |asked| Ok(waits.recv().map_or(asked, |()| asked));
+        let settings = Settings { cpu_percent: 0, ..SETTINGS };
+        let worker = Worker::start(settings, PathBuf::new(), |_| Ok(Box::new(compute))).unwrap();
+        let mut asking =
+            [1, 2, 3].map(|asked| Box::pin(worker.ask_patiently(asked, SETTINGS.deadline)));
+        // The first is at the model or before it, the second in the queue, the third waits for a place there.
+        for one in &mut asking {
+            assert!(futures_util::poll!(one).is_pending());
+        }
+        drop(go_on);
+        for (one, expected) in asking.into_iter().zip([1, 2, 3]) {
+            assert_eq!(one.await, Some(expected));
+        }
+    }
+
+    #[tokio::test]
     async fn a_failure_is_no_answer_and_the_next_one_works() {
         let mut calls = 0;
         let compute = move |asked| {
@@ -211,7 +244,7 @@ mod tests {
 
     #[tokio::test]
     async fn nobody_waits_longer_than_the_deadline() {
-        let (go_on, waits) = channel::<()>();
+        let (go_on, waits) = mpsc::channel::<()>();
         let compute = move |asked| Ok(waits.recv().map_or(asked, |()| asked));
         let settings = Settings { deadline: Duration::from_millis(1), ..SETTINGS };
         let worker = Worker::start(settings, PathBuf::new(), |_| Ok(Box::new(compute))).unwrap();

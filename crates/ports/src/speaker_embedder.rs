@@ -15,4 +15,10 @@ pub trait SpeakerEmbedder: Send + Sync {
     /// vectors says how alike the voices are. `None` if it is not computed: the embedder is busy, the speech is
     /// too short, or it failed, which it reports itself. Answers within 2 s.
     async fn embed(&self, speech: Vec<i16>) -> Option<Vec<f32>>;
+
+    /// As [`SpeakerEmbedder::embed`], for a recording by which a person is enrolled: an embedder that is busy is waited
+    /// for. Answers within a minute. One that is never busy need not tell them apart.
+    async fn embed_recording(&self, speech: Vec<i16>) -> Option<Vec<f32>> {
+        self.embed(speech).await
+    }
 }

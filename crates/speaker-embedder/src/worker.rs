@@ -14,6 +14,8 @@ use crate::cam_plus_plus::CamPlusPlus;
 /// Shorter speech says too little of a voice.
 const SHORTEST: Duration = Duration::from_millis(500);
 const RATE_HZ: u32 = 16_000;
+/// Longest wait for the description of a recording, on a machine that has no time for it.
+const RECORDING_DEADLINE: Duration = Duration::from_secs(60);
 
 /// Speaker embedder on a thread of low priority, which ends when this is dropped.
 pub struct Worker(hearken_inference::Worker<Vec<i16>, Vec<f32>>);
@@ -42,6 +44,10 @@ fn load(file: &Path) -> anyhow::Result<Compute<Vec<i16>, Vec<f32>>> {
     Ok(Box::new(move |speech| model.embed(last(&speech))))
 }
 
+fn is_too_short(speech: &[i16]) -> bool {
+    speech.len() < pcm::samples_in(SHORTEST, RATE_HZ)
+}
+
 /// Returns the end of the speech that the model is given.
 fn last(speech: &[i16]) -> &[i16] {
     &speech[speech.len().saturating_sub(pcm::samples_in(LONGEST_VOICE, RATE_HZ))..]
@@ -50,9 +56,16 @@ fn last(speech: &[i16]) -> &[i16] {
 #[async_trait]
 impl SpeakerEmbedder for Worker {
     async fn embed(&self, speech: Vec<i16>) -> Option<Vec<f32>> {
-        if speech.len() < pcm::samples_in(SHORTEST, RATE_HZ) {
+        if is_too_short(&speech) {
             return None;
         }
         self.0.ask(speech).await
+    }
+
+    async fn embed_recording(&self, speech: Vec<i16>) -> Option<Vec<f32>> {
+        if is_too_short(&speech) {
+            return None;
+        }
+        self.0.ask_patiently(speech, RECORDING_DEADLINE).await
     }
 }

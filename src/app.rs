@@ -13,6 +13,7 @@ mod models;
 mod museum;
 mod own_address;
 mod parts;
+mod probing;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -92,7 +93,8 @@ pub fn start(
     let warm_up = WarmUp::new(&parts);
     let health = parts.health(states.clone(), &frontends.chats.service, warm_up.is_done());
     let mut background = background::start(&parts, &frontends, certificate.as_ref())?;
-    background.push(warm_up.spawn(states, parts.process.clone()));
+    background.push(warm_up.spawn(states.clone(), parts.process.clone()));
+    background.push(tokio::spawn(parts.services().keep_probing(states, parts.process.clone())));
     exposure::log_exposure(config);
     let connection_slots =
         [&frontends.devices.connection_slots, &frontends.clients.connection_slots]

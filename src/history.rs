@@ -28,10 +28,10 @@ const WAITING: usize = 256;
 const AGAIN_AFTER: Duration = Duration::from_secs(2);
 /// Longest time in which a turn is tried to be stored.
 const TRIED_FOR: Duration = Duration::from_secs(30);
-/// Time after a deletion in which turns may still end that had begun before it.
-const LATELY: Duration = Duration::from_mins(10);
-/// Maximum number of such deletions that are remembered.
-const MOST_LATELY: usize = 1_024;
+/// Time between two looks at what other instances have deleted.
+const FOLLOW_EVERY: Duration = Duration::from_millis(500);
+/// Longest difference between the clocks of instances.
+const CLOCKS_DIFFER: SignedDuration = SignedDuration::from_secs(10);
 /// Time between two looks at what is too old or too much.
 const TRIM_EVERY: Duration = Duration::from_mins(10);
 
@@ -43,31 +43,6 @@ pub struct History {
     journal: TurnJournal,
     /// Turns that wait to be stored.
     turns: Arc<Mutex<mpsc::Receiver<(TracedTurn, TracedSound)>>>,
-    /// Held while a turn is stored, and while turns are deleted: what was deleted lately.
-    writing: Arc<Mutex<Vec<Deletion>>>,
-}
-
-/// Deletion of all turns of a client, or of all. A turn that began before it and ends later is not stored either.
-struct Deletion {
-    client: Option<String>,
-    at: Timestamp,
-    since: Instant,
-}
-
-impl Deletion {
-    fn of(part: &HistoryPart) -> Option<Self> {
-        let client = match part {
-            HistoryPart::Client(client) => Some(client.clone()),
-            HistoryPart::All => None,
-            _ => return None,
-        };
-        Some(Self { client, at: Timestamp::now(), since: Instant::now() })
-    }
-
-    fn covers(&self, turn: &HistoryTurn) -> bool {
-        let theirs = self.client.as_ref().is_none_or(|client| *client == turn.client);
-        theirs && turn.began <= self.at
-    }
 }
 
 impl History {
@@ -84,7 +59,7 @@ impl History {
         journal.keep_history(ended);
         let turns = Arc::new(Mutex::new(turns));
         let settings = Reloadable::new(settings);
-        Self { store, settings, journal, turns, writing: Arc::default() }
+        Self { store, settings, journal, turns }
     }
 
     /// Returns the store.
@@ -138,14 +113,7 @@ impl History {
         let sounds = sounds.unwrap_or_default();
         let since = Instant::now();
         loop {
-            let stored = {
-                let deleted = self.writing.lock().await;
-                if deleted.iter().any(|deletion| deletion.covers(&kept)) {
-                    return;
-                }
-                self.store.add_turn(&kept, &sounds).await
-            };
-            match stored {
+            match self.store.add_turn(&kept, &sounds).await {
                 Ok(()) => return,
                 Err(_) if since.elapsed() < TRIED_FOR && !process.is_cancelled() => {
                     process.run_until_cancelled(sleep(AGAIN_AFTER)).await;
@@ -164,14 +132,6 @@ impl History {
     /// # Errors
     /// The store failed. A part may be deleted.
     pub async fn delete(&self, part: &HistoryPart) -> Result<u64, StoreError> {
-        let mut lately = self.writing.lock().await;
-        if let Some(deletion) = Deletion::of(part) {
-            lately.retain(|d| d.since.elapsed() < LATELY && d.client != deletion.client);
-            if lately.len() == MOST_LATELY {
-                lately.remove(0);
-            }
-            lately.push(deletion);
-        }
         self.journal.forget(|turn| match part {
             HistoryPart::All => true,
             HistoryPart::Client(client) => *client == turn.client,
@@ -184,6 +144,25 @@ impl History {
             deleted += more;
             if more < u64::from(MOST_DELETED) {
                 return Ok(deleted);
+            }
+        }
+    }
+
+    /// Removes what other instances have deleted from the journal of this one, soon after. Never returns.
+    pub async fn follow_deletions(self) {
+        let mut seen = Timestamp::now();
+        let mut ticks = interval(FOLLOW_EVERY);
+        loop {
+            ticks.tick().await;
+            // The clocks of the instances differ a little.
+            let after = seen.saturating_sub(CLOCKS_DIFFER).unwrap_or(Timestamp::MIN);
+            let Ok(deletions) = self.store.deletions_after(after).await else { continue };
+            for (client, until) in deletions {
+                // A clock that is ahead must not hide what comes next.
+                seen = seen.max(until.min(Timestamp::now()));
+                self.journal.forget(|turn| {
+                    turn.began <= until && (client.is_empty() || client == turn.client)
+                });
             }
         }
     }

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hearken_dialogue::usage::UsageMeter;
+use hearken_dialogue::usage::{UnsavedUsage, UsageMeter};
 use hearken_ports::store::{StoreError, StoreErrorKind, UsageGroup, UsageStore};
 use hearken_ports::usage::{UsageKey, Used};
 use hearken_proto::ids::DeviceId;
-use jiff::Span;
 use jiff::civil::Date;
+use jiff::{Span, Timestamp};
 use tokio::sync::Mutex;
 use tokio::time::interval;
 
@@ -77,8 +77,10 @@ impl DailyUsage {
             }
             is_down = saved.is_err();
             let today = self.meter.today();
-            if !is_down && trimmed != Some(today) && self.trim(today).await.is_ok() {
-                trimmed = Some(today);
+            // At once where the days were changed.
+            let due = Some((today, self.meter.settings().get().retention_days));
+            if !is_down && trimmed != due && self.trim(today).await.is_ok() {
+                trimmed = due;
             }
         }
     }
@@ -96,15 +98,16 @@ impl DailyUsage {
 
     async fn save_whole(self) -> Result<(), StoreError> {
         let mut loaded = self.saving.lock().await;
-        let mut rows = self.meter.take_unsaved();
+        let UnsavedUsage { mut rows, since } = self.meter.take_unsaved();
         while !rows.is_empty() {
-            let rest = rows.split_off(rows.len().min(AT_ONCE));
-            if let Err(error) = self.store.add_usage(&rows).await {
-                self.meter.put_back(rows);
-                self.meter.put_back(rest);
+            let next = &rows[..rows.len().min(AT_ONCE)];
+            let began = since.unwrap_or_else(Timestamp::now);
+            if let Err(error) = self.store.add_usage(next, began).await {
+                self.meter.put_back(UnsavedUsage { rows, since });
                 return Err(error);
             }
-            rows = rest;
+            let stored = next.len();
+            rows.drain(..stored);
         }
         let today = self.meter.today();
         if self.others || *loaded != Some(today) {

@@ -2,6 +2,7 @@
 //! OpenAPI, and of columns of the store. For the description of the API only: answers are built of the enums themselves, or of
 //! what is stored.
 
+use hearken_ports::ProviderErrorKind;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -16,6 +17,46 @@ pub enum ServiceState {
     Degraded,
     /// It failed.
     Down,
+}
+
+/// Why a service does not work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ServiceFailure {
+    /// It refuses the key.
+    Unauthorized,
+    /// It gets too many requests.
+    RateLimited,
+    /// It refuses requests that another service answers.
+    BadRequest,
+    /// It takes no requests of this length.
+    TooLarge,
+    /// It does not serve this account, or has no such model or address.
+    NotServed,
+    /// It does not answer in time.
+    Timeout,
+    /// It cannot be reached, or is down or full.
+    Unavailable,
+    /// It fails by itself (status 500).
+    Fault,
+    /// It answers what its protocol does not allow.
+    Protocol,
+}
+
+impl From<ProviderErrorKind> for ServiceFailure {
+    fn from(kind: ProviderErrorKind) -> Self {
+        match kind {
+            ProviderErrorKind::Unauthorized => Self::Unauthorized,
+            ProviderErrorKind::RateLimited => Self::RateLimited,
+            ProviderErrorKind::BadRequest => Self::BadRequest,
+            ProviderErrorKind::TooLarge => Self::TooLarge,
+            ProviderErrorKind::NotServed => Self::NotServed,
+            ProviderErrorKind::Timeout => Self::Timeout,
+            ProviderErrorKind::Unavailable => Self::Unavailable,
+            ProviderErrorKind::Fault => Self::Fault,
+            ProviderErrorKind::Protocol => Self::Protocol,
+        }
+    }
 }
 
 /// State of an engine that the server runs.

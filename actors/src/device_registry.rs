@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use actix::Recipient;
 use actix::dev::SendError;
@@ -69,6 +69,16 @@ impl DeviceRegistry {
             SendError::Full(_) => Unreachable::Busy,
             SendError::Closed(_) => Unreachable::NotConnected,
         })
+    }
+
+    /// Ends the connection of a device, if it is connected for longer than this: its token was revoked so long ago.
+    pub fn revoke_older(&self, device_id: &DeviceId, age: Duration) {
+        let registrations = self.lock();
+        if let Some(entry) = registrations.by_id.get(device_id)
+            && entry.since.elapsed() >= age
+        {
+            entry.orders.do_send(DeviceOrder::Leave(Fault::Forbidden));
+        }
     }
 
     /// Returns the tools of a connected device, as they are known now.

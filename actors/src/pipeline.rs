@@ -245,13 +245,18 @@ impl Pipeline {
         let turns = turns.in_role(role).on_firmware(connection.firmware.clone()).at_rate(rate);
         let pipeline = self.clone();
         let session_id = SessionId::random();
-        let others = (self.ports.tools)(&connection.device_id, &session_id);
+        let access = if connection.household {
+            let tools = (self.ports.tools)(&connection.device_id, &session_id);
+            HouseholdAccess { tools, people: self.ports.people.clone() }
+        } else {
+            HouseholdAccess { tools: Arc::new(Vec::new), people: None }
+        };
         let device_turns = turns.clone();
         let device_id = connection.device_id.clone();
         let memory = connection.memory();
         let start_pipeline = Box::new(move |device: &Addr<DeviceActor>| {
             let own = pipeline.device_sources(device, memory);
-            pipeline.start_pipeline(device, &device_turns, &device_id, own, others, speaking)
+            pipeline.start_pipeline(device, &device_turns, &device_id, own, access, speaking)
         });
         DeviceActor::new(connection, rules, session_id, turns, start_pipeline)
     }
@@ -271,7 +276,7 @@ impl Pipeline {
         turns: &TurnFactory,
         device_id: &DeviceId,
         own: DeviceSources,
-        others: SourceProvider,
+        access: HouseholdAccess,
         speaking: SpeakingSettings,
     ) -> PipelineHandles {
         let lanes = self.settings.lanes;
@@ -291,13 +296,12 @@ impl Pipeline {
             interrupted: device.clone().recipient(),
             speaking: tts.recipient(),
         };
-        let speakers =
-            self.ports.people.clone().map(|people| Arc::new(SpeakerTracker::new(people)));
+        let speakers = access.people.map(|people| Arc::new(SpeakerTracker::new(people)));
         let dialogue = self.dialogue(device_id, speakers.clone());
         let turn_detection = self.turn_detection(device_id, dialogue.spoken_language());
         let rules = self.session_rules();
         let llm = Arc::clone(&self.ports.llm);
-        let toolbox = self.toolbox(&own, speakers.clone(), others);
+        let toolbox = self.toolbox(&own, speakers.clone(), access.tools);
         let session =
             SessionActor::new(connection.clone(), llm, toolbox, outputs, rules, dialogue).start();
         let outputs = AsrOutputs {
@@ -439,6 +443,14 @@ impl Pipeline {
         let timeout = settings.device_timeout;
         McpHostActor::new(token, orders, session, tools, things, timeout, extras).start()
     }
+}
+
+/// What a device uses of the household; nothing where it is a stranger's.
+struct HouseholdAccess {
+    /// Tools that are not the device's own.
+    tools: SourceProvider,
+    /// People who are known by their voices.
+    people: Option<People>,
 }
 
 /// Tool sources that the device itself offers.

@@ -40,6 +40,8 @@ keys! {
     "llm.model" => llm.model,
     "llm.temperature" => llm.temperature,
     "llm.max_tokens" => llm.max_tokens,
+    "llm.price_per_million_input" => llm.price_per_million_input,
+    "llm.price_per_million_output" => llm.price_per_million_output,
     "dialogue.system_prompt" => dialogue.system_prompt,
     "gateway.system_prompt" => gateway.system_prompt,
     "gateway.role" => gateway.role,

@@ -6,7 +6,7 @@ use arc_swap::ArcSwap;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use hearken_outbound::SettingError;
-use hearken_ports::{Llm, LlmDelta, Prompt, ProviderError, ServiceState};
+use hearken_ports::{Llm, LlmDelta, Prompt, ProviderError, ServiceHealth};
 use hearken_providers::LlmSettings;
 
 use super::settings::SettingsUser;
@@ -62,8 +62,13 @@ impl Llm for ReloadableLlm {
         self.model.load().prefetch(opening)
     }
 
-    fn state(&self) -> ServiceState {
-        self.model.load().state()
+    fn health(&self) -> ServiceHealth {
+        self.model.load().health()
+    }
+
+    fn probe(&self) -> BoxFuture<'_, ()> {
+        let model = self.model.load_full();
+        Box::pin(async move { model.probe().await })
     }
 
     fn price_per_million(&self) -> f64 {

@@ -28,7 +28,8 @@ impl Right {
 }
 
 /// Routes that a guest may use.
-const GUEST: [(&str, &str); 5] = [
+const GUEST: [(&str, &str); 6] = [
+    ("GET", "/metrics"),
     ("GET", "/api/account"),
     ("POST", "/api/admin/logout"),
     ("POST", "/api/admin/password"),

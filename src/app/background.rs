@@ -22,7 +22,7 @@ use super::parts::{Parts, Records};
 use super::{local_time, settings};
 use crate::admin::password::Credential;
 use crate::config::Config;
-use crate::http::Admin;
+use crate::http::{self, Admin};
 use crate::tls::Certificate;
 use crate::trace_export::TraceExporter;
 use crate::{engines, telemetry};
@@ -54,6 +54,12 @@ pub(super) fn start(
     tasks.push(tokio::spawn(telemetry::maintain(parts.metrics.clone())));
     tasks.push(tokio::spawn(admission.govern(cpu_time, move || pool.busy())));
     tasks.extend(keep_records(records, process));
+    if cluster.is_shared() {
+        tasks.push(tokio::spawn(records.history.clone().follow_deletions()));
+        let devices = frontends.devices.pipeline.device_registry().clone();
+        let store = Arc::clone(&parts.store) as _;
+        tasks.push(tokio::spawn(http::follow_revocations(store, devices)));
+    }
     tasks.extend(traces.map(|traces| tokio::spawn(traces.run(process.clone()))));
     Ok(tasks)
 }

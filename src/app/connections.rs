@@ -21,6 +21,11 @@ const SOCKET_STALL: Duration = Duration::from_secs(20);
 /// Most TCP connections besides those of devices and text clients: requests, watchers, tools.
 const OTHER_CONNECTIONS: usize = 2_000;
 
+/// Most connections on which no request is in progress, in all and of one address. actix-http keeps at most 128 KiB of a
+/// head for each: 512 MiB, and 64 of one address.
+const MOST_IDLE: usize = 4_096;
+const MOST_IDLE_OF_ADDRESS: usize = 512;
+
 /// Limits of TCP connections. Programs on this machine are exempt from that of one address; so is,
 /// where proxies are trusted, a proxy in a private network.
 #[derive(Clone)]
@@ -35,7 +40,13 @@ impl Connections {
         Self { slots, trust_proxy: config.ota.trust_proxy }
     }
 
-    fn slot(&self, peer: Option<IpAddr>) -> Result<Slot, NoSlot> {
+    /// Creates the limits of connections on which no request is in progress: each may hold a part of a head.
+    pub(super) fn idle(config: &Config) -> Self {
+        let slots = Slots::new(MOST_IDLE, MOST_IDLE_OF_ADDRESS);
+        Self { slots, trust_proxy: config.ota.trust_proxy }
+    }
+
+    pub(super) fn slot(&self, peer: Option<IpAddr>) -> Result<Slot, NoSlot> {
         let limited = peer.filter(|peer| match http::Peer::at(*peer) {
             http::Peer::Machine => false,
             http::Peer::Network => !self.trust_proxy,

@@ -50,5 +50,6 @@ fn recorder(dir: &Path) -> anyhow::Result<Option<Arc<Recorder>>> {
 /// Builds the access control. Creates the secrets that are needed and not configured.
 fn access(config: &Config, store: Arc<dyn DeviceStore>) -> anyhow::Result<Arc<AccessControl>> {
     let auth = Auth::new(&config.auth, &config.server.host, &config.server.data_dir)?;
-    Ok(Arc::new(AccessControl::new(auth, OtaRules::new(&config.ota)?, store)))
+    let ota = OtaRules::new(&config.ota)?.admitting(config.devices.admit);
+    Ok(Arc::new(AccessControl::new(auth, ota, store)))
 }

@@ -2,15 +2,17 @@
 
 use hearken_base::Secret;
 
-use crate::config::{AuthRequired, Config};
+use crate::config::{AuthRequired, Config, DeviceAdmission};
 
 /// Who may use a group of routes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Admitted {
     /// Clients with the token of this key.
     Token(&'static str),
-    /// Devices on this machine; others with the token that the OTA address gives.
-    DevicesNear,
+    /// Devices on this machine; others with a device's token, for which this is asked of those from outside.
+    Devices(DeviceAdmission),
+    /// All devices with a device's token, for which this is asked of those from outside.
+    DevicesWithToken(DeviceAdmission),
     /// Everybody on this machine and in its private networks; others with the admin token.
     Near,
     /// Everybody who reaches the port.
@@ -18,15 +20,37 @@ enum Admitted {
 }
 
 impl Admitted {
+    /// Returns true if everybody who reaches the port is let in.
+    fn is_everybody(self) -> bool {
+        use DeviceAdmission::Anyone;
+        matches!(self, Self::Everybody | Self::Devices(Anyone) | Self::DevicesWithToken(Anyone))
+    }
+
     fn told(self) -> String {
         match self {
             Self::Token(key) => format!("clients with `{key}`"),
-            Self::DevicesNear => "devices on this machine; others with a device's token".into(),
+            Self::Devices(admit) => {
+                format!(
+                    "devices on this machine; others with a device's token, {}",
+                    from_outside(admit)
+                )
+            }
+            Self::DevicesWithToken(admit) => {
+                format!("devices with a device's token, {}", from_outside(admit))
+            }
             Self::Near => {
                 "this machine and its private networks; others with the admin token".into()
             }
             Self::Everybody => "everybody".into(),
         }
+    }
+}
+
+fn from_outside(admit: DeviceAdmission) -> &'static str {
+    match admit {
+        DeviceAdmission::Bound => "from outside after their code was entered",
+        DeviceAdmission::Token => "from outside after they were bound or were made one",
+        DeviceAdmission::Anyone => "which everybody from outside gets (`devices.admit`)",
     }
 }
 
@@ -41,8 +65,8 @@ fn exposure(config: &Config) -> Vec<(&'static str, Admitted)> {
         };
     let devices = match config.auth.required {
         AuthRequired::Never => Admitted::Everybody,
-        AuthRequired::Always => Admitted::Token("a device's token"),
-        AuthRequired::Auto => Admitted::DevicesNear,
+        AuthRequired::Always => Admitted::DevicesWithToken(config.devices.admit),
+        AuthRequired::Auto => Admitted::Devices(config.devices.admit),
     };
     let gateway = &config.gateway;
     let chat = &config.chat;
@@ -73,7 +97,7 @@ fn exposure(config: &Config) -> Vec<(&'static str, Admitted)> {
 pub(super) fn log_exposure(config: &Config) {
     for (part, admitted) in exposure(config) {
         let open_to = admitted.told();
-        if admitted == Admitted::Everybody {
+        if admitted.is_everybody() {
             tracing::warn!(part, open_to, "access");
         } else {
             tracing::info!(part, open_to, "access");
@@ -89,7 +113,7 @@ mod tests {
     fn what_is_open_to_everybody_is_so_by_an_explicit_setting() {
         let mut config = Config::default();
         let everybody = |config: &Config| {
-            let open = exposure(config).into_iter().filter(|(_, to)| *to == Admitted::Everybody);
+            let open = exposure(config).into_iter().filter(|(_, to)| to.is_everybody());
             open.map(|(part, _)| part).collect::<Vec<_>>()
         };
         assert!(everybody(&config).is_empty());
@@ -97,6 +121,8 @@ mod tests {
         assert_eq!(everybody(&config), ["text clients"]);
         config.gateway.token = Secret::new("t");
         assert!(everybody(&config).is_empty());
+        config.devices.admit = DeviceAdmission::Anyone;
+        assert_eq!(everybody(&config), ["devices"]);
         config.auth.required = AuthRequired::Never;
         let open =
             ["devices", "chat sessions", "museum clients", "management of devices and tools"];

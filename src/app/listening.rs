@@ -60,6 +60,7 @@ pub(super) fn listen(
     };
     let tls = certificate.map(Certificate::server_config).transpose()?;
     let connections = Connections::new(config);
+    let idle = Connections::idle(config);
     // Handshakes are limited as connections are. At a limit of their own, nobody would be accepted,
     // nor refused.
     max_concurrent_tls_connect(connections::most(config) + 1);
@@ -73,6 +74,7 @@ pub(super) fn listen(
             address: listener.local_addr()?,
             secure,
             next_request: config.http.next_request,
+            idle: idle.clone(),
             stopping: server.graceful_shutdown_signal(),
         };
         let app = app.clone();
@@ -137,6 +139,8 @@ struct Http {
     address: SocketAddr,
     secure: bool,
     next_request: Duration,
+    /// Limits of connections on which no request is in progress.
+    idle: Connections,
     stopping: GracefulShutdownSignal,
 }
 
@@ -172,7 +176,7 @@ impl Http {
                 Future: 'static,
             > + 'static,
     {
-        let Self { address, secure, next_request, stopping } = self;
+        let Self { address, secure, next_request, idle, stopping } = self;
         // What `HttpServer` tells its app; there is no other way to tell it.
         let config = move |()| AppConfig::__priv_test_new(secure, address.to_string(), address);
         let app = app.into_factory().map_err(|error: Error| error.error_response());
@@ -185,7 +189,13 @@ impl Http {
                 let stopping = stopping.clone();
                 async move { stopping.notified().await }
             })
-            .on_connect_ext(move |stream, extensions| watch(tcp(stream), extensions, next_request))
+            .on_connect_ext(move |stream, extensions| {
+                let stream = tcp(stream);
+                let peer = stream.peer_addr().ok().map(|peer| peer.ip());
+                let idle = idle.clone();
+                let take_idle = Box::new(move || idle.slot(peer).ok());
+                watch(stream, extensions, next_request, take_idle);
+            })
             .finish(map_config(app, config))
     }
 }

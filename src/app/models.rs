@@ -4,9 +4,12 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use hearken_base::reloadable::Reloadable;
 use hearken_outbound::SettingError;
 use hearken_ports::Llm;
-use hearken_providers::{CallLimits, CallLog, ChainOptions, CostTracker, Findings, LlmSettings};
+use hearken_providers::{
+    CallLimits, CallLog, ChainOptions, CostTracker, Findings, LlmSettings, ModelEnd, ModelsHealth,
+};
 
 use super::llm;
 use crate::admin::{ReloadableLlm, SettingsUser};
@@ -18,6 +21,7 @@ pub(super) struct Models {
     costs: CostTracker,
     findings: Findings,
     call_limits: CallLimits,
+    health: ModelsHealth,
     calls: CallLog,
 }
 
@@ -29,6 +33,7 @@ impl Models {
             costs: CostTracker::default(),
             findings: Findings::default(),
             call_limits: CallLimits::default(),
+            health: ModelsHealth::default(),
             calls,
         }
     }
@@ -59,11 +64,25 @@ impl Models {
         asker: ChainOptions,
         settings: fn(&Config) -> LlmSettings,
     ) -> Result<Arc<dyn Llm>, SettingError> {
-        let asker = asker.sharing(&self.findings, &self.call_limits);
+        let asker = asker.sharing(&self.findings, &self.call_limits, &self.health);
         let build = move |config: &Config| hearken_providers::llm_for(&settings(config), &asker);
         let model = ReloadableLlm::new(build(config)?);
         self.uses.borrow_mut().push(model.follows(config.llm.clone(), build));
         Ok(self.calls.llm(model))
+    }
+
+    /// Returns the models in use whose vendor has announced their end, as the settings are now.
+    pub(super) fn ends(&self, config: &Config) -> Reloadable<Vec<ModelEnd>> {
+        let found =
+            |config: &Config| hearken_providers::model_ends(&config.asr, &llm(config), &config.tts);
+        let ends = Reloadable::new(found(config));
+        let current = ends.clone();
+        self.uses.borrow_mut().push(Box::new(move |config| {
+            let ends = found(config);
+            let current = current.clone();
+            Ok(Box::new(move || current.set(ends)))
+        }));
+        ends
     }
 
     /// Returns the log of calls.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use hearken_actors::pipeline::{AudioPool, Ports};
 use hearken_base::memory_pool::MemoryPool;
 use hearken_base::priority::lower_priority;
+use hearken_base::reloadable::Reloadable;
 use hearken_base::tasks::Tasks;
 use hearken_chat::ChatService;
 use hearken_cluster::Cluster;
@@ -17,7 +18,7 @@ use hearken_dialogue::turn_trace::TurnJournal;
 use hearken_dialogue::usage::UsageMeter;
 use hearken_engines::supervise::EngineStates;
 use hearken_providers::tts::CachedTts;
-use hearken_providers::{CallLog, DEVICE_FRONTEND, Vision};
+use hearken_providers::{CallLog, DEVICE_FRONTEND, ModelEnd, Vision};
 use hearken_store::SqlStore;
 use hearken_tool_sources::{
     AgentTokens, Builtin, Cameras, Endpoint, Registry, Servers, Sources, VisionTokens,
@@ -27,6 +28,7 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::models::Models;
+use super::probing::Services;
 use super::{data_folder, llm, local_time, threads};
 use crate::config::{Config, ProcessEnv, env};
 use crate::history::History;
@@ -47,6 +49,8 @@ pub(super) struct Parts<'a> {
     pub(super) cluster: Cluster,
     pub(super) tooling: Tooling,
     pub(super) models: Models,
+    /// Models in use whose vendor has announced their end.
+    pub(super) model_ends: Reloadable<Vec<ModelEnd>>,
     /// Requests with side effects.
     pub(super) tasks: Tasks,
     pub(super) people: People,
@@ -92,6 +96,9 @@ impl<'a> Parts<'a> {
         let models = Models::new(CallLog::new(config.journal.words));
         let embedder = engines::speaker_embedder(config)?;
         let people = People::new(Arc::clone(&store) as _, embedder, config.speakers.clone());
+        let model_ends = models.ends(config);
+        let today = Timestamp::now().to_zoned(config.time_zone()).date();
+        model_ends.get().iter().for_each(|end| end.warn(today));
         let tts = hearken_providers::tts(&config.tts, models.calls())?;
         let ports = Ports {
             asr: models.calls().asr(hearken_providers::asr(&config.asr)?),
@@ -120,6 +127,7 @@ impl<'a> Parts<'a> {
             cluster,
             tooling,
             models,
+            model_ends,
             tasks,
             people,
             records,
@@ -131,6 +139,12 @@ impl<'a> Parts<'a> {
         })
     }
 
+    /// Returns the services of devices' conversations.
+    pub(super) fn services(&self) -> Services {
+        let Ports { asr, llm, tts, .. } = self.ports.clone();
+        Services { asr, llm, tts }
+    }
+
     /// Builds what the routes about health and metrics say.
     pub(super) fn health(
         &self,
@@ -139,6 +153,7 @@ impl<'a> Parts<'a> {
         is_warm: Arc<AtomicBool>,
     ) -> Health {
         let dependencies = Dependencies::new(&self.ports, Arc::clone(&self.store) as _)
+            .with_model_ends(self.model_ends.clone())
             .with_state_server(chats.state.clone())
             .with_warm_up(is_warm);
         let metrics = self.metrics.clone();

@@ -148,6 +148,11 @@ async fn restore(store: &SqlStore, file: &Path, replace: bool) -> anyhow::Result
     display.end();
     let counts = restored.with_context(|| named(file))?;
     super::note(&format!("restored {}", render(&counts)))?;
+    if replace {
+        super::note(
+            "restart every server that uses this store: until then it works on with what it had read before",
+        )?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 

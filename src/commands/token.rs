@@ -12,7 +12,9 @@ use crate::http;
 /// Print a token for a device, as in the OTA response
 #[derive(Debug, clap::Args)]
 #[command(after_help = "The token is made with the server's secret: `auth.secret`, else the file \
-    `secret` in the data folder.\n\nExamples:\n  \
+    `secret` in the data folder. A device that connects from outside the private networks must also be \
+    bound (`devices.admit`): POST /api/devices/ID/tokens and the console bind the device for which they \
+    make a token.\n\nExamples:\n  \
     hearken token --device-id aa:bb:cc:dd:ee:ff --client-id 5f0c1c2e-0000-4000-8000-000000000001\n  \
     hearken token --device-id browser --client-id test --days 1")]
 pub struct Args {

@@ -51,6 +51,9 @@ pub(super) enum Change {
         /// Longest wait for the result of a call, in milliseconds
         #[arg(long, value_name = "MS")]
         timeout_ms: Option<u64>,
+        /// Trust it with its own tools: what it answers makes none of them ask, except locks, payments and the like
+        #[arg(long)]
+        trust: bool,
     },
     /// Remove a server that was added
     Remove {
@@ -128,6 +131,7 @@ fn settings(add: Change, vars: &dyn EnvVars) -> anyhow::Result<Value> {
         protocol,
         devices,
         timeout_ms,
+        trust,
     } = add
     else {
         bail!("there is nothing to add");
@@ -160,6 +164,9 @@ fn settings(add: Change, vars: &dyn EnvVars) -> anyhow::Result<Value> {
     settings["env"] = table(env).into();
     if let Some(timeout_ms) = timeout_ms {
         settings["timeout_ms"] = timeout_ms.into();
+    }
+    if trust {
+        settings["trust"] = true.into();
     }
     Ok(settings)
 }

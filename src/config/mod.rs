@@ -11,6 +11,7 @@ mod auth;
 pub mod check;
 mod compose;
 mod console;
+mod devices;
 mod embedded;
 pub mod env;
 pub mod error;
@@ -51,6 +52,7 @@ use serde::{Deserialize, Serialize};
 pub use admin::AdminConfig;
 pub use auth::{AuthConfig, AuthRequired};
 pub use console::ConsoleConfig;
+pub use devices::{DeviceAdmission, DevicesConfig};
 pub use embedded::EmbeddedConfig;
 pub use env::{EnvVars, ProcessEnv};
 pub use error::ConfigError;
@@ -81,6 +83,8 @@ pub struct Config {
     pub admin: AdminConfig,
     /// Web console.
     pub console: ConsoleConfig,
+    /// Devices from outside.
+    pub devices: DevicesConfig,
     /// Responses to booting devices.
     pub ota: OtaConfig,
     /// Database of devices, bindings and sessions.

@@ -130,6 +130,11 @@ impl Auth {
         self.keys.as_ref().filter(|_| !open)
     }
 
+    /// Returns true if this request comes from outside this machine and its private networks, where that matters.
+    pub(crate) fn is_from_outside(&self, request: &HttpRequest) -> bool {
+        self.keys.is_some() && Peer::of(request) == Peer::Elsewhere
+    }
+
     /// Returns true if a device must send its id.
     pub(crate) fn needs_id(&self, request: &HttpRequest) -> bool {
         self.needs_token(request) || !self.allowed.is_empty()

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::admin::sessions::{LoggedIn, USERNAME};
-use crate::http::auth::Admission;
+use crate::http::auth::{AccessRule, Admission};
 use crate::http::conversations::chat::{UNFIT, refusal_of, session_of};
 use crate::http::fault::{Refusal, refusal};
 use crate::http::middleware::owner_of;
@@ -24,7 +24,7 @@ use crate::http::{AccessControl, Admin, Chats};
 /// is required.
 pub(crate) struct Operator(pub(super) Option<LoggedIn>);
 
-/// Somebody on this machine or in its network, or with the admin token.
+/// Somebody on this machine or in its network, with the admin token, or logged in with a right that opens the route.
 pub(crate) struct Near;
 
 /// Application that may use chat sessions.
@@ -70,44 +70,79 @@ impl FromRequest for Operator {
             Ok(()) => return Either::Left(ready(Ok(Self(None)))),
             Err(refused) => refused,
         };
-        // The admin token has no dots, an access token (JWT) has two.
-        let has_access_token = bearer(request).matches('.').count() == 2;
-        let admin = request.app_data::<web::Data<Admin>>().filter(|_| has_access_token).cloned();
-        let Some(admin) = admin else { return Either::Left(ready(Err(refused))) };
+        let Some(admin) = log_ins(request) else { return Either::Left(ready(Err(refused))) };
         let request = request.clone();
         Either::Right(Box::pin(async move { admin.verified(&request).await.map(Some).map(Self) }))
     }
 }
 
+/// Returns what knows the log-in with whose access token this request comes, if it has one.
+fn log_ins(request: &HttpRequest) -> Option<web::Data<Admin>> {
+    // The admin token has no dots, an access token (JWT) has two.
+    let has_access_token = bearer(request).matches('.').count() == 2;
+    request.app_data::<web::Data<Admin>>().filter(|_| has_access_token).cloned()
+}
+
 impl FromRequest for Near {
     type Error = Refusal;
-    type Future = Ready<Result<Self, Refusal>>;
+    type Future = LocalBoxFuture<'static, Result<Self, Refusal>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        let access = state::<AccessControl>(request);
-        ready(access.and_then(|access| access.auth.near(request)).map(|()| Self))
+        let request = request.clone();
+        Box::pin(async move {
+            let refused = match state::<AccessControl>(&request)?.auth.near(&request) {
+                Ok(()) => return Ok(Self),
+                Err(refused) => refused,
+            };
+            match log_ins(&request) {
+                Some(admin) => admin.verified(&request).await.map(|_| Self),
+                None => Err(refused),
+            }
+        })
     }
 }
 
 impl FromRequest for Application {
     type Error = Refusal;
-    type Future = Ready<Result<Self, Refusal>>;
+    type Future = LocalBoxFuture<'static, Result<Self, Refusal>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        ready(asker(request).map(Self))
+        let request = request.clone();
+        Box::pin(async move { asker(&request).await.map(Self) })
     }
 }
 
 /// Returns who asks about chat sessions.
-fn asker(request: &HttpRequest) -> Result<Asker, Refusal> {
-    let chats = state::<Chats>(request)?;
-    let admitted = state::<AccessControl>(request)?.auth.admit(request, &chats.access);
+async fn asker(request: &HttpRequest) -> Result<Asker, Refusal> {
+    let admitted = admit(request, &state::<Chats>(request)?.access).await?;
     let admitted = admitted.map_err(|missing| refusal(Fault::Unauthorized, &missing))?;
     Ok(match admitted {
         Admission::Anybody => Asker::Anybody,
         Admission::Credential => Asker::Credential,
         Admission::Client => Asker::Client(owner_of(request)),
     })
+}
+
+/// Returns why a request may use routes that their document leaves open, or what is missing. Somebody who is logged in with a
+/// right that opens the route has a credential.
+pub(crate) async fn admit(
+    request: &HttpRequest,
+    rule: &AccessRule,
+) -> Result<Result<Admission, String>, Refusal> {
+    let admitted = state::<AccessControl>(request)?.auth.admit(request, rule);
+    if let Ok(Admission::Anybody | Admission::Credential) = admitted {
+        return Ok(admitted);
+    }
+    // Where the place opens the route, another's token is no log-in of ours.
+    match log_ins(request) {
+        None => Ok(admitted),
+        Some(admin) => match admin.verified(request).await {
+            Ok(_) => Ok(Ok(Admission::Credential)),
+            // The store does not tell: the log-in may be good.
+            Err(refused) if refused.status().is_server_error() => Err(refused),
+            Err(_) => Ok(admitted),
+        },
+    }
 }
 
 impl FromRequest for OwnSession {
@@ -118,7 +153,7 @@ impl FromRequest for OwnSession {
         let path = web::Path::<SessionPath>::from_request(request, payload);
         let request = request.clone();
         Box::pin(async move {
-            let asker = asker(&request)?;
+            let asker = asker(&request).await?;
             let path = path.await.map_err(|error| refusal(UNFIT, &error.to_string()))?;
             let id = session_of(&path.id);
             let admitted = state::<Chats>(&request)?.service.admit(&asker, &id).await;

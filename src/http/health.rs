@@ -9,11 +9,13 @@ use actix_web::http::header::{Accept, Quality};
 use actix_web::mime::{self, Mime};
 use actix_web::{HttpResponse, HttpResponseBuilder, web};
 use hearken_actors::pipeline::Ports;
+use hearken_base::reloadable::Reloadable;
 use hearken_cluster::{Cluster, RedisState};
 use hearken_dialogue::metrics::exemplars::exemplars;
 use hearken_engines::supervise::{EngineReport, EngineState, EngineStates};
 use hearken_ports::store::DeviceStore;
 use hearken_ports::{Asr, Llm, ServiceState, StateServer, Tts};
+use hearken_providers::ModelEnd;
 use metrics_exporter_prometheus::PrometheusHandle;
 use serde::Serialize;
 use tokio::sync::Mutex;
@@ -101,11 +103,22 @@ struct Ready {
     /// States by the names of services.
     #[schema(value_type = BTreeMap<String, words::ServiceState>)]
     dependencies: BTreeMap<&'static str, ServiceState>,
+    /// Why a recogniser, model or synthesiser does not work, by the names of the services.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    failures: BTreeMap<&'static str, words::ServiceFailure>,
+    /// Models in use whose vendor has announced their end.
+    #[serde(skip_serializing_if = "none_ends")]
+    #[schema(value_type = Option<Vec<ModelEnd>>, nullable = false)]
+    model_ends: Arc<Vec<ModelEnd>>,
     /// Engines by their names, if the server runs any.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(value_type = BTreeMap<String, EngineShown>)]
     engines: BTreeMap<&'static str, EngineShown>,
     status: ReadyStatus,
+}
+
+fn none_ends(model_ends: &Arc<Vec<ModelEnd>>) -> bool {
+    model_ends.is_empty()
 }
 
 /// What the server depends on besides its engines and Redis.
@@ -123,18 +136,27 @@ pub struct Dependencies {
     pub state_server: Option<Arc<dyn StateServer>>,
     /// False while a model of our own would answer late, because it has not read its instructions.
     pub is_warm: Arc<AtomicBool>,
+    /// Models in use whose vendor has announced their end.
+    pub model_ends: Reloadable<Vec<ModelEnd>>,
 }
 
 impl Dependencies {
     /// Collects the store and the services of devices' conversations.
     pub fn new(ports: &Ports, store: Arc<dyn DeviceStore>) -> Self {
         let Ports { asr, llm, tts, .. } = ports.clone();
-        Self { store, asr, llm, tts, state_server: None, is_warm: Arc::new(true.into()) }
+        let is_warm = Arc::new(true.into());
+        let model_ends = Reloadable::new(Vec::new());
+        Self { store, asr, llm, tts, state_server: None, is_warm, model_ends }
     }
 
     /// Adds the state server of chat sessions.
     pub fn with_state_server(self, state_server: Option<Arc<dyn StateServer>>) -> Self {
         Self { state_server, ..self }
+    }
+
+    /// Adds the models in use whose vendor has announced their end.
+    pub fn with_model_ends(self, model_ends: Reloadable<Vec<ModelEnd>>) -> Self {
+        Self { model_ends, ..self }
     }
 
     /// Adds what tells that the model has been warmed up.
@@ -194,12 +216,19 @@ impl Health {
         let states = [
             ("store", Some(self.store_state.of(&**store).await)),
             ("redis", redis),
-            ("asr", Some(asr.state())),
-            ("llm", Some(llm.state())),
-            ("tts", Some(tts.state())),
+            ("asr", Some(asr.health().state)),
+            ("llm", Some(llm.health().state)),
+            ("tts", Some(tts.health().state)),
             ("state_server", state_server.as_ref().map(|server| server.service_state())),
         ];
         states.into_iter().filter_map(|(name, state)| Some((name, state?))).collect()
+    }
+
+    /// Returns why services do not work.
+    fn failures(&self) -> BTreeMap<&'static str, words::ServiceFailure> {
+        let Dependencies { asr, llm, tts, .. } = &self.dependencies;
+        let all = [("asr", asr.health()), ("llm", llm.health()), ("tts", tts.health())];
+        all.into_iter().filter_map(|(name, health)| Some((name, health.failure?.into()))).collect()
     }
 }
 
@@ -264,7 +293,7 @@ pub(crate) async fn healthz(health: web::Data<Health>) -> HttpResponse {
 
 /// Returns the state of each dependency (`store`, `redis` if one is configured, `asr`, `llm`,
 /// `tts`, `state_server` if one is configured): `ready`, `degraded` or `down`. The services' states
-/// are those of their last requests. 503 while an engine is not ready (`"status": "starting"`), at
+/// are those of their last requests and probes. 503 while an engine is not ready (`"status": "starting"`), at
 /// shutdown (`"stopping"`), and while the store cannot be used (`"down"`); without the others the
 /// server goes on, with 200 and `"degraded"`. If the server runs engines, includes the state of
 /// each.
@@ -284,7 +313,13 @@ pub(crate) async fn readyz(health: web::Data<Health>) -> HttpResponse {
         None => ReadyStatus::Ready,
     };
     let serves = matches!(status, ReadyStatus::Ready | ReadyStatus::Degraded);
-    answer(serves).json(Ready { dependencies, engines: health.engines(), status })
+    answer(serves).json(Ready {
+        dependencies,
+        failures: health.failures(),
+        model_ends: health.dependencies.model_ends.get(),
+        engines: health.engines(),
+        status,
+    })
 }
 
 fn answer(ready: bool) -> HttpResponseBuilder {

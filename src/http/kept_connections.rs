@@ -13,6 +13,7 @@ use actix_web::dev::{Extensions, ServiceRequest, ServiceResponse};
 use actix_web::http::StatusCode;
 use actix_web::middleware::Next;
 use actix_web::rt::net::TcpStream;
+use hearken_base::slots::Slot;
 use socket2::{SockRef, Socket};
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -25,6 +26,7 @@ struct KeptConnection(Arc<Watched>);
 
 struct Watched {
     state: Mutex<WatchedState>,
+    take_idle: TakeIdleSlot,
     /// Ends the watch with the connection.
     _ended: DropGuard,
 }
@@ -36,7 +38,13 @@ struct WatchedState {
     requests: usize,
     /// Time at which the last one ended, or of the connection's begin.
     idle_since: Instant,
+    /// Slot among the connections on which no request is in progress.
+    idle: Option<Slot>,
 }
+
+/// Takes a slot among the connections on which no request is in progress, for the peer of one connection. None if its
+/// address, or all together, have too many of them: each may hold a part of a head.
+pub type TakeIdleSlot = Box<dyn Fn() -> Option<Slot> + Send + Sync>;
 
 impl Watched {
     fn lock(&self) -> MutexGuard<'_, WatchedState> {
@@ -56,17 +64,27 @@ impl Watched {
         if now < due {
             return Some(due);
         }
-        // Only the reading half: an answer that is still being written is written to its end.
-        if let Err(error) = socket.shutdown(Shutdown::Read) {
-            tracing::debug!(%error, "cannot close a connection whose next request is too slow");
-        }
+        close(socket);
         state.socket = None;
         None
     }
 }
 
-/// Watches a new connection: `limit` is the longest time between its requests, or before the first.
-pub fn watch(stream: &TcpStream, extensions: &mut Extensions, limit: Duration) {
+/// Ends the reading half of a connection: an answer that is still being written is written to its end.
+fn close(socket: &Socket) {
+    if let Err(error) = socket.shutdown(Shutdown::Read) {
+        tracing::debug!(%error, "cannot close a connection");
+    }
+}
+
+/// Watches a new connection: `limit` is the longest time between its requests, or before the first. Closes it if there are
+/// too many on which no request is in progress.
+pub fn watch(
+    stream: &TcpStream,
+    extensions: &mut Extensions,
+    limit: Duration,
+    take_idle: TakeIdleSlot,
+) {
     let socket = match SockRef::from(stream).try_clone() {
         Ok(socket) => Some(socket),
         Err(error) => {
@@ -74,9 +92,15 @@ pub fn watch(stream: &TcpStream, extensions: &mut Extensions, limit: Duration) {
             return;
         }
     };
+    let idle = take_idle();
+    if idle.is_none() {
+        tracing::debug!("closing a connection: too many wait for their request");
+        return socket.iter().for_each(close);
+    }
     let ended = CancellationToken::new();
-    let state = Mutex::new(WatchedState { socket, requests: 0, idle_since: Instant::now() });
-    let watched = Arc::new(Watched { state, _ended: ended.clone().drop_guard() });
+    let state = WatchedState { socket, requests: 0, idle_since: Instant::now(), idle };
+    let state = Mutex::new(state);
+    let watched = Arc::new(Watched { state, take_idle, _ended: ended.clone().drop_guard() });
     let weak = Arc::downgrade(&watched);
     extensions.insert(KeptConnection(watched));
     actix_web::rt::spawn(ended.run_until_cancelled_owned(async move {
@@ -108,7 +132,11 @@ struct RequestInProgress(KeptConnection);
 
 impl RequestInProgress {
     fn begin(connection: KeptConnection) -> Self {
-        connection.0.lock().requests += 1;
+        let mut state = connection.0.lock();
+        state.requests += 1;
+        let idle = state.idle.take();
+        drop(state);
+        drop(idle);
         Self(connection)
     }
 }
@@ -118,5 +146,65 @@ impl Drop for RequestInProgress {
         let mut state = self.0.0.lock();
         state.requests -= 1;
         state.idle_since = Instant::now();
+        if state.requests > 0 || state.socket.is_none() {
+            return;
+        }
+        state.idle = (self.0.0.take_idle)();
+        if state.idle.is_none() {
+            tracing::debug!("closing a connection: too many wait for their next request");
+            state.socket.take().iter().for_each(close);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hearken_base::slots::Slots;
+    use tokio::io::AsyncReadExt as _;
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    /// A connection, from both sides.
+    async fn connected() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap());
+        let (client, served) = tokio::join!(client, listener.accept());
+        (client.unwrap(), served.unwrap().0)
+    }
+
+    /// Whether the server still reads from the connection.
+    async fn is_read(served: &mut TcpStream) -> bool {
+        let reading = tokio::time::timeout(Duration::from_millis(50), served.read_u8());
+        reading.await.is_err()
+    }
+
+    #[actix_web::test]
+    async fn too_many_connections_without_a_request_of_one_address_are_closed() {
+        let slots = Slots::new(9, 2);
+        let take = || -> TakeIdleSlot {
+            let slots = slots.clone();
+            Box::new(move || slots.take(Some("192.0.2.7")).ok())
+        };
+        let mut all = Vec::new();
+        for _ in 0..3 {
+            let (client, served) = connected().await;
+            let mut extensions = Extensions::new();
+            watch(&served, &mut extensions, Duration::from_secs(60), take());
+            all.push((client, served, extensions));
+        }
+        let [one, two, three] = &mut all[..] else { panic!() };
+        assert!(is_read(&mut one.1).await && is_read(&mut two.1).await);
+        assert!(!is_read(&mut three.1).await, "it is one too many");
+        // A request that is in progress makes room, and takes it back at its end, if there is any.
+        let first = one.2.get::<KeptConnection>().unwrap().clone();
+        let progress = RequestInProgress::begin(first);
+        let (_client, mut served) = connected().await;
+        let mut extensions = Extensions::new();
+        watch(&served, &mut extensions, Duration::from_secs(60), take());
+        assert!(is_read(&mut served).await);
+        drop(progress);
+        assert!(!is_read(&mut one.1).await, "others wait in its place");
+        assert!(is_read(&mut two.1).await);
     }
 }

@@ -16,10 +16,21 @@ const CHECK_EVERY: Duration = Duration::from_millis(500);
 /// Ends when the extractor `T` refuses the request, whose credential has ended or been restricted
 /// since. While the store fails, the last answer holds.
 pub(crate) async fn refused<T: FromRequest<Error = Refusal>>(request: HttpRequest) {
+    refused_or_changed(request, |_: &T| true).await;
+}
+
+/// As [`refused`]; also ends when what the extractor takes from the request is no longer what it was.
+pub(crate) async fn refused_or_changed<T: FromRequest<Error = Refusal>>(
+    request: HttpRequest,
+    is_same: impl Fn(&T) -> bool,
+) {
     loop {
         sleep(CHECK_EVERY).await;
-        let checked = T::from_request(&request, &mut Payload::None).await;
-        if checked.is_err_and(|refusal| refusal.status().is_client_error()) {
+        let holds = match T::from_request(&request, &mut Payload::None).await {
+            Ok(taken) => is_same(&taken),
+            Err(refusal) => !refusal.status().is_client_error(),
+        };
+        if !holds {
             return tracing::info!("closing: the credential no longer opens this route");
         }
     }

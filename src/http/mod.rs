@@ -52,7 +52,7 @@ pub use clients::text_gateway::{PAGE_PATH, TextClients};
 pub use conversations::chat::Chats;
 pub use conversations::turns::Turns;
 pub use devices::device::DeviceEndpoint;
-pub use devices::device_orders::order_handler;
+pub use devices::device_orders::{follow_revocations, order_handler};
 pub use devices::ota::{OtaConfigError, OtaRules};
 pub use devices::vision::PATH as VISION_PATH;
 pub use health::{Dependencies, Health};

@@ -3,6 +3,7 @@
 use std::io::Cursor;
 use std::time::Duration;
 
+use hearken_audio::files::{other_file_format, with_size};
 use hearken_audio::pcm;
 use hearken_audio::resample::Resampler;
 use hearken_audio::voice_detector::SAMPLE_RATE_HZ;
@@ -45,7 +46,12 @@ pub(crate) fn read(file: &[u8]) -> Result<Vec<i16>, WavError> {
     if file.len() > MAX_BYTES {
         return Err(WavError::TooLarge);
     }
-    let reader = WavReader::new(Cursor::new(file)).map_err(|e| WavError::NotWav(e.to_string()))?;
+    let file = &*with_size(file);
+    let not_wav = |error: hound::Error| {
+        let other = other_file_format(file).map(|name| format!("it is {name}"));
+        WavError::NotWav(other.unwrap_or_else(|| error.to_string()))
+    };
+    let reader = WavReader::new(Cursor::new(file)).map_err(not_wav)?;
     let spec = reader.spec();
     let pcm16 = spec.sample_format == SampleFormat::Int && spec.bits_per_sample == 16;
     if !pcm16 || !matches!(spec.channels, 1 | 2) || !RATES_HZ.contains(&spec.sample_rate) {

@@ -96,7 +96,7 @@ async fn a_store_of_a_later_version_is_refused_with_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path();
     assert_eq!(hearken(data, &["store", "migrate"]).await.0, Some(0));
-    execute(data, "UPDATE _sqlx_migrations SET version = 16 WHERE version = 15").await;
+    execute(data, "UPDATE _sqlx_migrations SET version = 17 WHERE version = 16").await;
     let file = data.join("hearken.db").display().to_string();
     let out = folder.path().join("out").display().to_string();
     for command in
@@ -107,8 +107,8 @@ async fn a_store_of_a_later_version_is_refused_with_what_to_do() {
         for word in [
             "the store is of a later version of this program",
             &file,
-            "version 16",
-            "up to 15",
+            "version 17",
+            "up to 16",
             "use the program that upgraded it",
             "restore a backup",
         ] {
@@ -132,7 +132,7 @@ async fn an_upgrade_that_fails_is_told_and_the_next_start_works() {
             &file,
             "migration 10 failed",
             "table chat_pending_events already exists",
-            "version 7, to be version 15",
+            "version 7, to be version 16",
             "remove the cause",
         ] {
             assert!(told.contains(word), "{command:?}: {word}: {told}");
@@ -140,7 +140,7 @@ async fn an_upgrade_that_fails_is_told_and_the_next_start_works() {
     }
     execute(data, "DROP TABLE chat_pending_events").await;
     let (code, told, _) = hearken(data, &["store", "migrate"]).await;
-    assert_eq!((code, told.as_str()), (Some(0), "upgraded from version 7 to 15\n"));
+    assert_eq!((code, told.as_str()), (Some(0), "upgraded from version 7 to 16\n"));
 }
 
 #[tokio::test]

@@ -3,9 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod acceptance;
+mod bounds;
 mod crates;
 mod deploy;
 mod fixtures;
+mod lasting;
 mod supply_chain;
 mod tidy;
 mod top_folder;

@@ -58,6 +58,8 @@ pub struct DeviceConnection {
     pub sink: Option<Box<dyn RecordingSink>>,
     /// Notice to speak instead of a conversation: a device with a notice is not listened to.
     pub notice: Option<String>,
+    /// True if it may use the tools of the household, and is asked who speaks. One that is not has its own tools only.
+    pub household: bool,
     /// Connection slot; released when the actor is dropped.
     pub slot: Option<Slot>,
 }
@@ -65,7 +67,15 @@ pub struct DeviceConnection {
 impl DeviceConnection {
     /// Creates a connection that is not recorded and has no notice.
     pub fn new(device_id: DeviceId, framing: Framing) -> Self {
-        Self { device_id, framing, firmware: None, sink: None, notice: None, slot: None }
+        Self {
+            device_id,
+            framing,
+            firmware: None,
+            sink: None,
+            notice: None,
+            household: true,
+            slot: None,
+        }
     }
 
     /// Returns the memory of the device.

@@ -76,7 +76,7 @@ async fn the_limit_of_a_role_holds_from_the_next_turn_on() {
     pipeline.script.style.lock().unwrap().role = None;
     pipeline.script.thinks(LlmAct::Write(vec!["Yes, it is."], ms(1)));
     assert_eq!(said(&mut pipeline).await[1], "answered");
-    let mut rows = meter.take_unsaved();
+    let mut rows = meter.take_unsaved().rows;
     rows.sort_by(|(one, _), (other, _)| one.cmp(other));
     let roles: Vec<_> = rows.iter().map(|(key, used)| (&*key.role_id, used.turns)).collect();
     assert_eq!(roles, [("", 1), ("kids", 1)]);

@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use hearken_actors::settings::PipelineSettings;
 use hearken_actors::testkit::TestPipeline;
 use hearken_dialogue::phrases::Phrase;
-use hearken_dialogue::testkit::{LlmAct, TtsAct};
+use hearken_dialogue::testkit::{AsrAct, LlmAct, TtsAct};
 use hearken_ports::{
     ImageDescriber, Picture, ProviderError, ProviderErrorKind, Tool, ToolCall, ToolChoice,
     ToolContent, ToolError, ToolOutput, ToolSource,
@@ -343,6 +343,29 @@ async fn an_interruption_cancels_calls_but_those_that_finish() {
     let told = pipeline.script.last_prompt();
     assert_eq!(told[3], "Tool: error: the person interrupted; the call was cancelled");
     assert_eq!(told[4], "Tool: the person interrupted; the call goes on without its result");
+    pipeline.hang_up().await;
+}
+
+#[actix::test]
+async fn a_noise_while_a_call_finishes_does_not_lose_its_result() {
+    let (mut pipeline, source) = listening().await;
+    pipeline.script.hears(AsrAct::Text("Open the lock.", ms(10)));
+    pipeline.script.hears(AsrAct::Text("", ms(10)));
+    pipeline.script.thinks(LlmAct::Call("", vec![("wait_on", r#"{"ms": 5000}"#)]));
+    speak(&pipeline).await;
+    pipeline.until("stt").await;
+    pipeline.pass(ms(1_000)).await;
+    speak(&pipeline).await;
+    pipeline.until("tts/stop").await;
+    assert_eq!(source.begun.lock().unwrap().len(), 1, "it is not called again");
+    assert_eq!(last_result(&pipeline), "waited");
+    assert_eq!(shown(&pipeline).last().unwrap(), "Good day.");
+    next_turn_works(&mut pipeline).await;
+    let told = pipeline.script.last_prompt();
+    assert_eq!(
+        told[1..5],
+        ["User: Open the lock.", "Assistant: ", "Tool: waited", "Assistant: Good day."]
+    );
     pipeline.hang_up().await;
 }
 

@@ -7,6 +7,7 @@ pub mod echo_guard;
 pub mod echo_lag;
 pub mod endpointer;
 pub mod expected_echo;
+pub mod files;
 pub mod octaves;
 pub mod opus;
 pub mod pcm;

@@ -11,6 +11,7 @@ pub mod language;
 pub mod log;
 pub mod memory_pool;
 pub mod ms;
+pub mod names;
 pub mod open_files;
 pub mod output;
 pub mod pace;

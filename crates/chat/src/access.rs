@@ -43,12 +43,23 @@ impl Asker {
 }
 
 impl ChatService {
-    /// Checks that somebody may use a session.
+    /// Checks that somebody may use a session, and notes its use.
     ///
     /// # Errors
     /// Returns an error if there is no such session, it belongs to somebody else, or the store
     /// failed. The first two are the same to the client.
     pub async fn admit(&self, asker: &Asker, id: &SessionId) -> Result<(), ChatError> {
+        self.check_owner(asker, id).await?;
+        // Whatever it asks for, and even if that fails: the session is in use.
+        if self.touched.is_due(id)
+            && let Err(error) = self.store.touch(id, now()).await
+        {
+            tracing::debug!(%error, session = %id, "cannot note the use of a session");
+        }
+        Ok(())
+    }
+
+    async fn check_owner(&self, asker: &Asker, id: &SessionId) -> Result<(), ChatError> {
         let Some(client) = asker.client() else { return Ok(()) };
         // Such clients are known by their address alone: they send no credential, and `creator_id` is a text that
         // anybody writes. Decision 0054.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use actix::fut::{ActorFutureExt as _, wrap_future};
 use actix::{Actor, ActorContext as _, AsyncContext as _, StreamHandler};
+use futures_util::future::LocalBoxFuture;
 use hearken_base::slots::Slot;
 use hearken_ports::Watch;
 use hearken_proto::chat::{Event, WatchMessage, WatchRequest, matches};
@@ -16,7 +17,6 @@ use hearken_proto::ids::SessionId;
 use hearken_socket::{Inbound, Incoming, SocketContext, SocketFrame};
 use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
-use tokio_util::sync::CancellationToken;
 
 /// Maximum number of types in a filter, and maximum length of a type.
 const MAX_TYPES: usize = 64;
@@ -43,7 +43,8 @@ pub struct WatchActor {
     inbound: Inbound,
     unfit: u32,
     last_heard: Instant,
-    process: CancellationToken,
+    /// Tells why the connection ends: the server stops, or its right has ended.
+    ended: Option<LocalBoxFuture<'static, Fault>>,
     _slot: Slot,
     span: tracing::Span,
 }
@@ -56,14 +57,14 @@ pub fn fits(types: &[String]) -> bool {
 }
 
 impl WatchActor {
-    /// Creates a watcher that sends the events of `watch` with these types. It ends with `process`.
+    /// Creates a watcher that sends the events of `watch` with these types. It ends when `ended` tells why.
     pub fn new(
         session: SessionId,
         types: Vec<String>,
         watch: Watch,
         settings: WatchSettings,
         slot: Slot,
-        process: CancellationToken,
+        ended: LocalBoxFuture<'static, Fault>,
     ) -> Self {
         let span = tracing::info_span!("watcher", session = %session);
         Self {
@@ -74,7 +75,7 @@ impl WatchActor {
             inbound: Inbound::default(),
             unfit: 0,
             last_heard: Instant::now(),
-            process,
+            ended: Some(ended),
             _slot: slot,
             span,
         }
@@ -125,8 +126,10 @@ impl Actor for WatchActor {
 
     fn started(&mut self, ctx: &mut Ctx) {
         let _in = self.span.clone().entered();
-        let ended = wrap_future::<_, Self>(self.process.clone().cancelled_owned());
-        ctx.spawn(ended.map(|(), act, ctx| act.leave(Fault::GoingAway, ctx)));
+        if let Some(ended) = self.ended.take() {
+            let ended = wrap_future::<_, Self>(ended);
+            ctx.spawn(ended.map(|fault, act, ctx| act.leave(fault, ctx)));
+        }
         let Some(Watch { complete, missed, events }) = self.watch.take() else { return };
         ctx.text(WatchMessage::Connected { session_id: &self.session, complete }.encode());
         for event in &missed {

@@ -21,6 +21,7 @@ pub mod sessions;
 mod settings;
 mod snapshots;
 mod state_tools;
+mod touched;
 pub mod turns;
 
 use std::sync::Arc;
@@ -44,6 +45,7 @@ pub use events::PublishedEvents;
 pub use held_calls::HeldCalls;
 pub use piece::ChatPiece;
 pub use settings::ChatSettings;
+pub use touched::TouchedSessions;
 
 /// Returns the server's tool sources for a session, besides the state server's.
 pub type ChatTools = Arc<dyn Fn(&SessionId) -> Vec<Arc<dyn ToolSource>> + Send + Sync>;
@@ -75,6 +77,8 @@ pub struct ChatService {
     pub tasks: Tasks,
     /// Calls that wait for a person's permission.
     pub held: HeldCalls,
+    /// Sessions whose use was noted a moment ago.
+    pub touched: TouchedSessions,
     /// Events of the server that were published and are still in the store.
     pub published: PublishedEvents,
     /// Journal of the last turns.

@@ -80,6 +80,8 @@ impl ChatService {
             self.store.restore_snapshot(id, snapshot_id, lock.fence, now(), Some(&event)).await;
         match back {
             Ok(Some(back)) => {
+                // It was asked for in a conversation that did not take place any more.
+                drop(self.held.take(id));
                 self.publish_pending(id).await;
                 Ok(back)
             }

@@ -10,6 +10,7 @@ use hearken_base::slots::Slots;
 use hearken_chat::event_stream::{WatchActor, WatchSettings};
 use hearken_ports::Watch;
 use hearken_proto::chat::Event;
+use hearken_proto::fault::Fault;
 use hearken_proto::ids::SessionId;
 use hearken_socket::testkit::{MemorySocket, Received};
 use tokio::sync::mpsc;
@@ -48,8 +49,12 @@ impl Watched {
         let watch = Watch { complete: true, missed, events };
         let slot = slots.take(None).unwrap();
         let types = vec!["a.*".to_owned()];
-        let actor =
-            WatchActor::new(SessionId::new("s"), types, watch, settings, slot, process.clone());
+        let stops = process.clone();
+        let ended = Box::pin(async move {
+            stops.cancelled_owned().await;
+            Fault::GoingAway
+        });
+        let actor = WatchActor::new(SessionId::new("s"), types, watch, settings, slot, ended);
         let socket = MemorySocket::open(actor, answers_pings);
         Self { socket, events: Some(sender), slots, process }
     }

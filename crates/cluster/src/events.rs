@@ -284,6 +284,9 @@ impl Reader {
             }
             watched
         });
+        let mut announced = self.bus.announced();
+        let Announced { sessions, starting } = &mut *announced;
+        sessions.retain(|session| starting.contains(session) || mirror.is_watched(session));
     }
 
     /// Compares Redis with what was read before it was lost. What has lost its data, or the end of a
@@ -358,7 +361,8 @@ impl Reader {
                 announced.sessions.remove(&session);
                 sessions.push(session);
             }
-            if !announced.sessions.is_empty() {
+            // While Redis is lost, they wait for its return.
+            if !announced.sessions.is_empty() && self.bus.0.shared.is_up() {
                 self.bus.0.wake.notify_one();
             }
         }

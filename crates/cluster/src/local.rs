@@ -85,7 +85,7 @@ impl LocalBus {
     pub(super) fn watch_now(&self, session: &SessionId, after: Option<&str>) -> Watch {
         let (sender, events) = mpsc::channel(LANE);
         let mut topics = self.topics();
-        let topic = topics.entry(session.clone()).or_default();
+        let topic = topic_of(&mut topics, session);
         topic.watchers.retain(|watcher| !watcher.is_closed());
         topic.watchers.push(sender);
         let (complete, missed) = missed(topic.kept.iter(), after);

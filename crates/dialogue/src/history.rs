@@ -14,7 +14,7 @@ use super::spoken_language::SpokenLanguage;
 use super::style::{ConversationStyle, CurrentStyle, LocalTime};
 use super::turn::TurnRecord;
 use crate::role::{AssignedRole, RoleLookup};
-use crate::speaker_tracker::{SpeakerTracker, attributed};
+use crate::speaker_tracker::{SpeakerTracker, attributed, without_deleted};
 
 /// Added after the instructions when the person speaks Chinese. Small models otherwise answer in
 /// the language of their instructions.
@@ -190,7 +190,7 @@ impl Dialogue {
         }
         let mut messages = vec![ChatMessage::new(Role::System, system)];
         if role.memory {
-            messages.extend(self.memory.messages().iter().cloned());
+            messages.extend(self.memory.messages().iter().map(|message| self.told(message)));
         } else {
             // The first half of a question is no memory.
             let begun = self.memory.unanswered();
@@ -203,6 +203,18 @@ impl Dialogue {
             model: role.model.clone(),
             ..Prompt::default()
         }
+    }
+
+    /// Returns a remembered message as the model is told it: a person who was deleted has no name in it.
+    fn told(&self, message: &ChatMessage) -> ChatMessage {
+        let mut told = message.clone();
+        if let (Some(speakers), Role::User) = (&self.speakers, message.role) {
+            let words = without_deleted(speakers.people(), &message.content);
+            if words.len() < message.content.len() {
+                told.content = words.to_owned();
+            }
+        }
+        told
     }
 
     /// Remembers a finished turn, as far as it was played back. Words that got no answer are

@@ -96,8 +96,16 @@ impl Memory {
             return false;
         }
         self.push_words(words);
+        self.forget_made_again(record);
         self.made.extend(record.rounds.iter().filter_map(finished));
         true
+    }
+
+    /// Forgets the calls that a later turn has waited for: it has their results.
+    fn forget_made_again(&mut self, record: &TurnRecord) {
+        let again = |id: &str| record.rounds.iter().flat_map(|r| &r.calls).any(|c| c.id == id);
+        self.made =
+            self.made.iter().filter_map(|made| made.without(|call, _| again(&call.id))).collect();
     }
 
     /// Returns calls and results that belong behind the last words of the next prompt.
@@ -123,6 +131,7 @@ impl Memory {
             }
             return false;
         }
+        self.forget_made_again(record);
         let made = std::mem::take(&mut self.made);
         let words = record.user.clone().or_else(|| {
             // What was called is remembered with the words for which it was.
@@ -194,10 +203,8 @@ pub(super) fn push_user(messages: &mut Vec<ChatMessage>, words: &str) {
 
 /// Returns a round without calls that were cancelled; none if all were.
 fn finished(round: &ToolRound) -> Option<ToolRound> {
-    let all = round.calls.iter().zip(&round.results);
-    let (calls, results): (Vec<_>, Vec<_>) =
-        all.filter(|(_, result)| *result != CUT_SHORT).map(|(c, r)| (c.clone(), r.clone())).unzip();
-    (!calls.is_empty()).then_some(ToolRound { after: 0, calls, results })
+    let round = round.without(|_, result| result == CUT_SHORT)?;
+    Some(ToolRound { after: 0, ..round })
 }
 
 /// Returns the messages of a round: the text played before it, its calls and their results.

@@ -1,6 +1,7 @@
 //! People whose voices are known: who speaks, and what is remembered of them. Settings, enrolment and the decision. A
 //! voice is a name and a memory, never a permission. Not for the model that describes voices nor for the store, which are ports.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -117,6 +118,9 @@ pub enum PeopleError {
     Store(#[source] BoxError),
 }
 
+/// Most names of deleted people that are known.
+const MOST_DELETED: usize = 256;
+
 /// Reason why a voice is not known.
 enum NoVoice {
     /// Too little was said.
@@ -134,6 +138,8 @@ struct Inner {
     embedder: Option<Arc<dyn SpeakerEmbedder>>,
     settings: SpeakerSettings,
     known: Mutex<Vec<Arc<Person>>>,
+    /// Names of people who were deleted while this runs: prompts do not have them any more.
+    deleted: Mutex<HashSet<String>>,
 }
 
 impl People {
@@ -143,7 +149,8 @@ impl People {
         embedder: Option<Arc<dyn SpeakerEmbedder>>,
         settings: SpeakerSettings,
     ) -> Self {
-        Self(Arc::new(Inner { store, embedder, settings, known: Mutex::default() }))
+        let known = Mutex::default();
+        Self(Arc::new(Inner { store, embedder, settings, known, deleted: Mutex::default() }))
     }
 
     fn known(&self) -> MutexGuard<'_, Vec<Arc<Person>>> {
@@ -165,9 +172,29 @@ impl People {
     /// # Errors
     /// Fails if the store does; those who were known still are.
     pub async fn refresh(&self) -> Result<(), BoxError> {
-        let read = self.0.store.people().await?;
-        *self.known() = read.into_iter().map(Arc::new).collect();
+        let read: Vec<Arc<Person>> =
+            self.0.store.people().await?.into_iter().map(Arc::new).collect();
+        let before = std::mem::replace(&mut *self.known(), read.clone());
+        let is_gone = |person: &&Arc<Person>| !read.iter().any(|other| other.id == person.id);
+        before.iter().filter(is_gone).for_each(|person| self.note_deleted(&person.name));
         Ok(())
+    }
+
+    fn deleted(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.0.deleted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note_deleted(&self, name: &str) {
+        let mut deleted = self.deleted();
+        if deleted.len() >= MOST_DELETED {
+            deleted.clear();
+        }
+        deleted.insert(name.to_owned());
+    }
+
+    /// Reports whether a person of this name was deleted, and no other has it.
+    pub fn was_deleted(&self, name: &str) -> bool {
+        self.deleted().contains(name) && !self.known().iter().any(|person| person.name == name)
     }
 
     /// Returns all people.
@@ -259,6 +286,7 @@ impl People {
             exchanges: Vec::new(),
         };
         done(self.0.store.add_person(&person).await)?;
+        self.deleted().remove(&person.name);
         let person = Arc::new(person);
         self.known().push(Arc::clone(&person));
         Ok(person)
@@ -380,7 +408,11 @@ impl People {
     }
 
     fn drop_known(&self, id: &PersonId) {
-        self.known().retain(|person| person.id != *id);
+        let mut known = self.known();
+        let Some(at) = known.iter().position(|person| person.id == *id) else { return };
+        let person = known.remove(at);
+        drop(known);
+        self.note_deleted(&person.name);
     }
 
     /// Changes what is known of a person here.
@@ -482,6 +514,22 @@ mod tests {
         assert!(people.enrol("Anna", &[&one; 3].map(|v| v.clone().into())).await.is_ok());
         let short = people.enrol_recordings("Ben", vec![vec![900; 8_000]; 3]).await;
         assert!(matches!(short, Err(PeopleError::TooShort(1))));
+    }
+
+    #[tokio::test]
+    async fn the_name_of_a_deleted_person_is_known_until_another_has_it() {
+        let (people, store, _) = people(SpeakerSettings::default());
+        let voices: Vec<Voice> = vec![vec![1.0, 0.0].into(); SENTENCES];
+        let anna = people.enrol("Anna", &voices).await.unwrap();
+        assert!(!people.was_deleted("Anna"));
+        people.delete(&anna.id).await.unwrap();
+        assert!(people.was_deleted("Anna"));
+        // Another instance deletes the next one.
+        let anna = people.enrol("Anna", &voices).await.unwrap();
+        assert!(!people.was_deleted("Anna"));
+        store.delete_person(&anna.id).await.unwrap();
+        people.refresh().await.unwrap();
+        assert!(people.was_deleted("Anna"));
     }
 
     proptest! {

@@ -112,9 +112,7 @@ phrases! {
     }
     /// Question before a camera is used.
     ask_camera { ask_camera_zh: "可以用一下摄像头吗？", ask_camera_en: "May I use the camera?" }
-    /// Question before another tool is used; `{tool}` and `{source}` are its name and its source's.
-    ask_tool {
-        ask_tool_zh: "可以使用{source}的“{tool}”吗？",
-        ask_tool_en: "May I use {tool} of {source}?"
-    }
+    /// Question before another tool is used; `{act}` is what it would do, `{tool}` and `{source}` are its name and its
+    /// source's.
+    ask_tool { ask_tool_zh: "可以{act}吗？", ask_tool_en: "May I {act}?" }
 }

@@ -126,6 +126,10 @@ pub async fn answer(
     let asked = output.own_words(asked).to_owned();
     // The time for tools begins with the first call: a model that is slow to decide takes nothing of it.
     let mut until = None;
+    if let Some(late) = late_results(output, &mut prompt, tools, &asked).await? {
+        until = Some(Instant::now() + settings.turn_total);
+        rounds.push(late);
+    }
     let mut room = MAX_WRITTEN_BYTES;
     // The server reads the answer to its question before the model does: a model that was led astray cannot fake a yes.
     // Decision 0049.
@@ -198,6 +202,32 @@ async fn ask_person(output: &mut impl TurnOutput, tools: &Toolbox, held: HeldCal
         let trace = output.turn().trace().clone();
         tools.hold(held.told(&trace, question));
     }
+}
+
+/// Waits for the results of calls that were made for the same words, and go on since a noise cut their turn. Writes them into
+/// the prompt, and returns them as the first round of the turn.
+async fn late_results(
+    output: &mut impl TurnOutput,
+    prompt: &mut Prompt,
+    tools: &Toolbox,
+    asked: &str,
+) -> Result<Option<ToolRound>, TurnError> {
+    let words = prompt.messages.iter().rposition(|m| m.role == Role::User).unwrap_or_default();
+    let made = prompt.messages[words..].iter().flat_map(|m| m.calls.iter().cloned()).collect();
+    let calls = tools.going_on(made, asked);
+    if calls.is_empty() {
+        return Ok(None);
+    }
+    let until = Instant::now() + tools.settings().turn_total;
+    let results = traced_calls(output, tools, &tools.offer(), &calls, asked, until).await?;
+    let round = told_round(0, calls, results);
+    for (call, result) in round.calls.iter().zip(&round.results) {
+        let answers = |message: &&mut ChatMessage| message.answers == call.id;
+        if let Some(message) = prompt.messages[words..].iter_mut().find(answers) {
+            message.content.clone_from(result);
+        }
+    }
+    Ok(Some(round))
 }
 
 /// Makes the held call if the person's words agree, and returns it as the first round of the turn.

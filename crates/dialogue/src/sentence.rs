@@ -11,10 +11,10 @@ const FIRST_CLAUSE_WEIGHT: usize = 10;
 const LONG_WEIGHT: usize = 120;
 
 /// Words of English, German, Spanish and French that end in a full stop without ending a sentence.
-const ABBREVIATIONS: [&str; 34] = [
+const ABBREVIATIONS: [&str; 40] = [
     "mr", "mrs", "ms", "dr", "prof", "st", "vs", "etc", "e.g", "i.e", "no", "approx", "inc", "ltd",
     "co", "jr", "sr", "u.s", "sra", "srta", "dra", "ud", "uds", "bzw", "ca", "nr", "str", "hr",
-    "z.b", "d.h", "u.a", "i.d.r", "mme", "mlle",
+    "z.b", "d.h", "u.a", "i.d.r", "mme", "mlle", "av", "avda", "blvd", "ave", "dept", "bhf",
 ];
 /// Words whose full stop ends no sentence where a number follows: `Jan. 5`, `Fig. 3`.
 const NUMBERED: [&str; 23] = [
@@ -191,9 +191,10 @@ impl SentenceSplitter {
         }
         let parted = !text[..at].ends_with(|c: char| c.is_alphanumeric() && !is_han(c) || c == '.');
         let begins = number == 1 && before.ends_with([':', '：']);
-        let next = self.listed > 0 && number == self.listed.saturating_add(1);
-        if begins {
-            self.listed = 0;
+        let listed = if self.listed > 0 { self.listed } else { first_item(text) };
+        let next = listed > 0 && number == listed.saturating_add(1);
+        if begins || next {
+            self.listed = number - 1;
         }
         (parted && (begins || next)).then_some(Some(Ending::Item { at }))
     }
@@ -229,7 +230,9 @@ impl SentenceSplitter {
             |letter: &str| letter.len() == 1 && letter.chars().all(|c| c.is_ascii_uppercase());
         let initial = word.chars().count() == 1 && word.chars().all(char::is_uppercase);
         let initials = word.split('.').all(one);
-        initial || initials || ABBREVIATIONS.contains(&word.to_lowercase().as_str())
+        let word = word.to_lowercase();
+        // German streets are one word: `Bahnhofstr. 5`.
+        initial || initials || word.ends_with("str") || ABBREVIATIONS.contains(&word.as_str())
     }
 
     fn take(&mut self) -> Option<String> {
@@ -241,6 +244,14 @@ impl SentenceSplitter {
         self.begun = true;
         Some(text)
     }
+}
+
+/// Returns the number of the list item with which this text begins, as it stands in plain text: `1、` or `1, `; else 0.
+fn first_item(text: &str) -> u32 {
+    let text = text.trim_start();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let is_item = text[digits..].starts_with('、') || text[digits..].starts_with(", ");
+    text[..digits].parse().ok().filter(|_| is_item).unwrap_or_default()
 }
 
 /// Returns the weight of a character in a sentence's length.
@@ -322,6 +333,8 @@ mod tests {
             ("他们依次住在房间1、2、3。", &["他们依次住在房间1、2、3。"]),
             ("1、打开电视机。2、按下按钮。", &["1、打开电视机。", "2、按下按钮。"]),
             ("1. open 2. press 3. wait", &["1. open", "2. press", "3. wait"]),
+            ("1、打开盖子 2. 按下按钮 3. 等待", &["1、打开盖子", "2. 按下按钮", "3. 等待"]),
+            ("1, open it 2. press it", &["1, open it", "2. press it"]),
             ("1. mix 2.5 cups 2. bake", &["1. mix 2.5 cups", "2. bake"]),
             ("1.打开 2.按下 3.等待", &["1.打开", "2.按下", "3.等待"]),
             ("Steps: 1. open 2. press", &["Steps:", "1. open", "2. press"]),
@@ -341,6 +354,8 @@ mod tests {
                 &["Am 3. Oktober ist frei.", "Und am 4. nicht."],
             ),
             ("Nimm z.B. Milch. Gut.", &["Nimm z.B. Milch.", "Gut."]),
+            ("Er wohnt Bahnhofstr. 5. Dort.", &["Er wohnt Bahnhofstr. 5.", "Dort."]),
+            ("Vive en la Av. Corrientes. Sí.", &["Vive en la Av. Corrientes.", "Sí."]),
             ("La Sra. Gómez llega. Sí.", &["La Sra. Gómez llega.", "Sí."]),
             ("यह एक है। वह दो है।", &["यह एक है।", "वह दो है।"]),
             ("كيف حالك؟ أنا بخير.", &["كيف حالك؟", "أنا بخير."]),

@@ -251,6 +251,12 @@ pub fn attributed(person: Option<&Arc<Person>>, words: &str) -> String {
     }
 }
 
+/// Returns the words of a remembered message without the mark of a person who was deleted since.
+pub fn without_deleted<'a>(people: &People, words: &'a str) -> &'a str {
+    let marked = words.strip_prefix('[').and_then(|rest| rest.split_once("] "));
+    marked.filter(|(name, _)| people.was_deleted(name)).map_or(words, |(_, rest)| rest)
+}
+
 /// Returns the words of a person without their mark.
 pub fn unattributed<'a>(person: Option<&Arc<Person>>, words: &'a str) -> &'a str {
     person.and_then(|person| words.strip_prefix(&mark(person))).unwrap_or(words)

@@ -37,6 +37,11 @@ impl SpokenSentences {
         sayable(cut.done)
     }
 
+    /// Reports whether anything of the answer is not said aloud.
+    pub(super) fn has_left_out(&self) -> bool {
+        self.cleaner.has_left_out()
+    }
+
     /// Ends or pauses the answer: returns the rest of it, and resets the splitter.
     pub(super) fn finish(&mut self) -> Vec<String> {
         let mut cut = Cut { splitter: &mut self.splitter, done: Vec::new() };

@@ -78,7 +78,7 @@ impl<'a> SpokenOutput<'a> {
     }
 
     /// Ends a turn whose model said nothing speakable. Sends the model's emotion if it wrote an
-    /// emoji, and speaks `done` if its calls succeeded.
+    /// emoji or a stage direction, and speaks `done` if its calls succeeded.
     ///
     /// # Errors
     /// Returns an error if the model gave no answer at all.
@@ -90,11 +90,8 @@ impl<'a> SpokenOutput<'a> {
             }
             return Ok(());
         }
-        if self.emotion_detector.has_emoji() && self.send_emotion().await {
-            Ok(())
-        } else {
-            Err(TurnError::NoWords)
-        }
+        let answered = self.emotion_detector.has_emoji() || self.spoken.has_left_out();
+        if answered && self.send_emotion().await { Ok(()) } else { Err(TurnError::NoWords) }
     }
 
     /// Sends a whole text that is not part of the dialogue.

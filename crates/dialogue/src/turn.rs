@@ -400,6 +400,16 @@ pub struct ToolRound {
     pub results: Vec<String>,
 }
 
+impl ToolRound {
+    /// Returns the round without these calls; none if none is left.
+    pub(crate) fn without(&self, leaves_out: impl Fn(&ToolRequest, &str) -> bool) -> Option<Self> {
+        let all = self.calls.iter().zip(&self.results);
+        let (calls, results): (Vec<_>, Vec<_>) =
+            all.filter(|(c, r)| !leaves_out(c, r)).map(|(c, r)| (c.clone(), r.clone())).unzip();
+        (!calls.is_empty()).then_some(Self { after: self.after, calls, results })
+    }
+}
+
 /// Sentence that was sent to the output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Said {

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use hearken_base::reloadable::Reloadable;
 use hearken_ports::usage::{DailyLimits, LimitOf, LimitReached, Limited, UsageKey, Used, nano};
 use hearken_ports::{Llm, Prompt};
+use jiff::Timestamp;
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
@@ -91,6 +92,15 @@ fn limits(tokens: u64, seconds: u64, cost: f64) -> DailyLimits {
     }
 }
 
+/// Sums that are not stored.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UnsavedUsage {
+    /// What was used.
+    pub rows: Vec<(UsageKey, Used)>,
+    /// When the first of its turns began.
+    pub since: Option<Timestamp>,
+}
+
 /// Counts what is used, and knows which limits of today are reached. Clones share it.
 #[derive(Clone)]
 pub struct UsageMeter(Arc<Shared>);
@@ -104,6 +114,8 @@ struct Shared {
 #[derive(Default)]
 struct Sums {
     unsaved: HashMap<UsageKey, Used>,
+    /// When the first turn in `unsaved` began.
+    since: Option<Timestamp>,
     /// Sums of `day`, whether they are stored or not.
     day: Date,
     total: Used,
@@ -139,7 +151,8 @@ impl Sums {
         }
     }
 
-    fn save_later(&mut self, mut key: UsageKey, used: &Used) {
+    fn save_later(&mut self, mut key: UsageKey, used: &Used, began: Option<Timestamp>) {
+        self.since = [self.since, began].into_iter().flatten().min();
         let is_full = self.unsaved.len() >= MAX_CLIENTS;
         if is_full && !self.unsaved.contains_key(&key) {
             key.client.clear();
@@ -176,11 +189,16 @@ impl UsageMeter {
             return;
         }
         let used = Used { turns: 1, ..turn.used };
-        self.count(turn.kind.name(), device, role.map_or("", |role| &role.role_id), &used);
+        let role_id = role.map_or("", |role| &role.role_id);
+        self.count_since(turn.began, turn.kind.name(), device, role_id, &used);
     }
 
-    /// Counts what a client used. Only the ids of devices are kept.
+    /// Counts what a client used just now. Only the ids of devices are kept.
     pub fn count(&self, kind: &str, device: &str, role_id: &str, used: &Used) {
+        self.count_since(Timestamp::now(), kind, device, role_id, used);
+    }
+
+    fn count_since(&self, began: Timestamp, kind: &str, device: &str, role_id: &str, used: &Used) {
         let mut used = *used;
         let speech = self.0.settings.get().speech_nano(&used);
         used.cost_nano = used.cost_nano.saturating_add(speech);
@@ -193,7 +211,7 @@ impl UsageMeter {
         let mut sums = self.sums();
         sums.begin(key.day);
         sums.count(&mut key, &used);
-        sums.save_later(key, &used);
+        sums.save_later(key, &used, Some(began));
     }
 
     /// Counts a response of this model to this prompt, of clients of a kind.
@@ -254,21 +272,22 @@ impl UsageMeter {
         let own: Vec<_> = sums.unsaved.keys().filter(|key| key.client == device).cloned().collect();
         for key in own {
             if let Some(used) = sums.unsaved.remove(&key) {
-                sums.save_later(UsageKey { client: String::new(), ..key }, &used);
+                sums.save_later(UsageKey { client: String::new(), ..key }, &used, None);
             }
         }
     }
 
     /// Takes the sums that are not stored.
-    pub fn take_unsaved(&self) -> Vec<(UsageKey, Used)> {
-        self.sums().unsaved.drain().collect()
+    pub fn take_unsaved(&self) -> UnsavedUsage {
+        let mut sums = self.sums();
+        UnsavedUsage { since: sums.since.take(), rows: sums.unsaved.drain().collect() }
     }
 
     /// Takes sums back that could not be stored.
-    pub fn put_back(&self, rows: Vec<(UsageKey, Used)>) {
+    pub fn put_back(&self, unsaved: UnsavedUsage) {
         let mut sums = self.sums();
-        for (key, used) in rows {
-            sums.save_later(key, &used);
+        for (key, used) in unsaved.rows {
+            sums.save_later(key, &used, unsaved.since);
         }
     }
 

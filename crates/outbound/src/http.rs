@@ -69,9 +69,23 @@ pub async fn probe(
     if !key.is_empty() {
         request = request.bearer_auth(key.expose());
     }
+    answers(provider, request).await
+}
+
+/// Checks that a server answers this request, even that it does not know the address, or that the request is wrong.
+///
+/// # Errors
+/// It cannot be reached, is full or failing, or refuses the key.
+pub async fn answers(
+    provider: &'static str,
+    request: reqwest::RequestBuilder,
+) -> Result<(), ProviderError> {
     let response = request.send().await.map_err(|e| transport(provider, e))?;
     let kind = kind_of(response.status());
-    let answers = matches!(kind, ProviderErrorKind::NotServed) || kind.is_of_the_request();
+    // A key that may not list the models (403) may still serve what it is for.
+    let answers = matches!(kind, ProviderErrorKind::NotServed)
+        || kind.is_of_the_request()
+        || response.status() == StatusCode::FORBIDDEN;
     if response.status().is_success() || (response.status().is_client_error() && answers) {
         return Ok(());
     }

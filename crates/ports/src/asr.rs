@@ -1,8 +1,9 @@
 //! Port of speech recognition: one utterance of audio in, one transcript out.
 
 use async_trait::async_trait;
+use futures_util::future::BoxFuture;
 
-use super::{ProviderError, ServiceState};
+use super::{ProviderError, ServiceHealth};
 
 /// Speech recogniser.
 #[async_trait]
@@ -10,9 +11,15 @@ pub trait Asr: Send + Sync {
     /// Opens a stream for one utterance. Dropping the stream cancels the recognition.
     async fn open(&self, spec: UtteranceSpec) -> Result<Box<dyn AsrStream>, ProviderError>;
 
-    /// Returns the state of the services behind it. Asks none of them.
-    fn state(&self) -> ServiceState {
-        ServiceState::Ready
+    /// Returns the health of the services behind it. Asks none of them.
+    fn health(&self) -> ServiceHealth {
+        ServiceHealth::default()
+    }
+
+    /// Asks the services behind it whether they can be reached, without a request of a user, and notes that in their
+    /// health.
+    fn probe(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
     }
 }
 

@@ -136,7 +136,8 @@ pub trait ChatStore: Send + Sync {
     /// Returns the sessions that match the filter.
     async fn sessions(&self, filter: &SessionFilter) -> Result<SessionPage, BoxError>;
 
-    /// Changes the status of a session that has one of the statuses `from`, and returns it. `None`
+    /// Changes the status of a session that has one of the statuses `from`, and returns it. One that becomes active was
+    /// used now. `None`
     /// if there is no such session, or it has another status. Stores the event with the change.
     async fn set_status(
         &self,
@@ -146,6 +147,9 @@ pub trait ChatStore: Send + Sync {
         at: Timestamp,
         event: Option<&Event>,
     ) -> Result<Option<ChatSession>, BoxError>;
+
+    /// Notes that a session which is not deleted was used at this time.
+    async fn touch(&self, id: &SessionId, at: Timestamp) -> Result<(), BoxError>;
 
     /// Returns sessions that are not deleted and were used last before this time, the oldest first.
     /// Skips `offset` sessions.

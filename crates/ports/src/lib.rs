@@ -50,7 +50,7 @@ pub use locks::{SessionLock, SessionLocks};
 pub use people::{Exchange, Person, PersonId, PersonMemory, PersonOutcome, PersonStore};
 pub use provider_metrics::{PROVIDER_SECONDS, ProviderEnd, ProviderMetrics};
 pub use recording_sink::{RecordedFrame, RecordingSink};
-pub use service_state::ServiceState;
+pub use service_state::{ServiceHealth, ServiceState};
 pub use sessions::{KeptSession, SessionStore};
 pub use speaker_embedder::SpeakerEmbedder;
 pub use state::{StateError, StateEvent, StateOutcome, StateServer};

@@ -7,7 +7,7 @@ use futures_util::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{ProviderError, ServiceState};
+use super::{ProviderError, ServiceHealth};
 
 pub use hearken_proto::chat::Role;
 
@@ -28,9 +28,15 @@ pub trait Llm: Send + Sync {
         0.0
     }
 
-    /// Returns the state of the services behind it. Asks none of them.
-    fn state(&self) -> ServiceState {
-        ServiceState::Ready
+    /// Returns the health of the services behind it. Asks none of them.
+    fn health(&self) -> ServiceHealth {
+        ServiceHealth::default()
+    }
+
+    /// Asks the services behind it whether they can be reached, without a request of a user, and notes that in their
+    /// health.
+    fn probe(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
     }
 }
 

@@ -2,7 +2,32 @@
 
 use serde::Serialize;
 
-/// State of the services behind a port. A service that was not used yet counts as working.
+use super::ProviderErrorKind;
+
+/// State of the services behind a port, and the failure of one that does not work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ServiceHealth {
+    /// Whether they work.
+    pub state: ServiceState,
+    /// The last failure of one of those that do not work.
+    pub failure: Option<ProviderErrorKind>,
+    /// True if a probe can show that one of them works again; otherwise, only a request can.
+    pub probe_decides: bool,
+}
+
+impl ServiceHealth {
+    /// Combines the health of several services, of which one is enough.
+    pub fn of(services: impl IntoIterator<Item = Self>) -> Self {
+        let all: Vec<Self> = services.into_iter().collect();
+        Self {
+            state: ServiceState::of(all.iter().map(|one| one.state)),
+            failure: all.iter().find_map(|one| one.failure),
+            probe_decides: all.iter().any(|one| one.probe_decides),
+        }
+    }
+}
+
+/// State of the services behind a port. A service that was neither asked nor probed yet counts as working.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ServiceState {

@@ -82,6 +82,9 @@ pub struct Provenance {
     pub changed: bool,
     /// Set if it changes a simulated world only: a door of a game opens no door.
     pub simulated: bool,
+    /// Set if its source is trusted with its own tools: results of the source make none of them ask, except those that
+    /// unlock, pay and the like.
+    pub own_trust: bool,
 }
 
 impl Provenance {
@@ -89,7 +92,7 @@ impl Provenance {
     pub fn untrusted(source: &str, tool: &str) -> Self {
         let source = source.into();
         let tool = tool.into();
-        Self { source, tool, trusted: false, changed: false, simulated: false }
+        Self { source, tool, trusted: false, changed: false, simulated: false, own_trust: false }
     }
 
     /// Creates that of a tool whose results are trusted.

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 
-use super::{ProviderError, ServiceState};
+use super::{ProviderError, ServiceHealth};
 
 /// Speech synthesiser.
 pub trait Tts: Send + Sync {
@@ -18,9 +19,15 @@ pub trait Tts: Send + Sync {
         None
     }
 
-    /// Returns the state of the services behind it. Asks none of them.
-    fn state(&self) -> ServiceState {
-        ServiceState::Ready
+    /// Returns the health of the services behind it. Asks none of them.
+    fn health(&self) -> ServiceHealth {
+        ServiceHealth::default()
+    }
+
+    /// Asks the services behind it whether they can be reached, without a request of a user, and notes that in their
+    /// health.
+    fn probe(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
     }
 }
 

@@ -21,14 +21,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
-use hearken_ports::{ProviderError, ProviderErrorKind, ProviderMetrics, ServiceState};
+use futures_util::future::{BoxFuture, join_all};
+use hearken_ports::{ProviderError, ProviderErrorKind, ServiceHealth};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::circuit_breaker::{CircuitBreaker, OPEN_FOR};
 use super::metrics::RequestMetrics;
+use super::service_health::OneService;
 
 pub(super) use asr::BalancedAsr;
 pub(super) use tts::BalancedTts;
@@ -64,7 +65,7 @@ struct Backend<P: ?Sized> {
     service: Service<P>,
     circuit: CircuitBreaker,
     in_flight: AtomicUsize,
-    meters: Arc<ProviderMetrics>,
+    health: OneService,
     /// Task that probes an unhealthy service. It ends with the services.
     probing: Mutex<JoinSet<()>>,
 }
@@ -76,16 +77,39 @@ impl<P: ?Sized + Send + Sync + 'static> Backends<P> {
             service,
             circuit: CircuitBreaker::new(PROBE_AFTER),
             in_flight: AtomicUsize::new(0),
-            meters: Arc::new(ProviderMetrics::new(name, place)),
+            health: OneService::new(name, place),
             probing: Mutex::default(),
         };
         let all = services.into_iter().enumerate().map(backend).collect();
         Arc::new(Self { name, all, turn: Mutex::default(), runtime: Handle::try_current().ok() })
     }
 
-    /// Returns the state of the services together.
-    fn state(&self) -> ServiceState {
-        ServiceState::of(self.all.iter().map(|backend| backend.circuit.retry_at().is_none().into()))
+    /// Returns the health of the services together.
+    fn health(&self) -> ServiceHealth {
+        ServiceHealth::of(self.all.iter().map(|backend| backend.health.health()))
+    }
+
+    /// Probes the services of which a probe tells something, at once, and marks those that cannot be
+    /// reached. Of several, those that failed are probed by their own tasks, each after its pause.
+    async fn probe_all(self: &Arc<Self>) {
+        let due = |backend: &Backend<P>| {
+            let is_passed_over = self.several() && backend.circuit.retry_at().is_some();
+            backend.health.needs_probe() && !is_passed_over
+        };
+        let all = self.all.iter().enumerate().filter(|(_, backend)| due(backend));
+        let probes = all.map(async |(place, backend)| {
+            let asked_at = Instant::now();
+            let outcome = backend.service.probe.probe().await;
+            match &outcome {
+                Ok(()) => backend.answers_probe(),
+                Err(error) => {
+                    let Self { name, .. } = &**self;
+                    tracing::debug!(port = name, place, %error, "a service cannot be reached");
+                    self.pass_over(place, asked_at, shortest_pause(error), error.kind);
+                }
+            }
+        });
+        join_all(probes).await;
     }
 
     fn several(&self) -> bool {
@@ -106,19 +130,25 @@ impl<P: ?Sized + Send + Sync + 'static> Backends<P> {
         *turn = place + 1;
         let backend = &self.all[place];
         backend.in_flight.fetch_add(1, Ordering::Relaxed);
-        let request_metrics = RequestMetrics::begin(&backend.meters);
+        let request_metrics = RequestMetrics::begin(&backend.health.meters);
         Some(Lease { backends: Arc::clone(self), place, since: Instant::now(), request_metrics })
     }
 
     /// Marks a service unhealthy for at least `pause`, then probes it. `asked_at` makes failures of
     /// concurrent requests count once.
-    fn pass_over(self: &Arc<Self>, place: usize, asked_at: Instant, pause: Option<Duration>) {
+    fn pass_over(
+        self: &Arc<Self>,
+        place: usize,
+        asked_at: Instant,
+        pause: Option<Duration>,
+        kind: ProviderErrorKind,
+    ) {
         let backend = &self.all[place];
         backend.circuit.failed_since(asked_at, pause);
         if backend.circuit.retry_at().is_none() {
             return;
         }
-        backend.meters.up(false);
+        backend.health.failed(kind);
         // A task of its own probes the service: no user's request is spent on that. Decision 0035.
         let runtime = self.runtime.clone().or_else(|| Handle::try_current().ok());
         if let Some(runtime) = runtime.filter(|_| self.several()) {
@@ -127,6 +157,14 @@ impl<P: ?Sized + Send + Sync + 'static> Backends<P> {
             *probing = JoinSet::new();
             probing.spawn_on(probe(Arc::downgrade(self), place), &runtime);
         }
+    }
+}
+
+impl<P: ?Sized> Backend<P> {
+    /// Records that it can be reached: requests go to it again.
+    fn answers_probe(&self) {
+        self.circuit.reached();
+        self.health.probed(&Ok(()));
     }
 }
 
@@ -142,15 +180,15 @@ async fn probe<P: ?Sized + Send + Sync + 'static>(backends: Weak<Backends<P>>, p
         drop(all);
         let outcome = service.probe().await;
         let Some(all) = backends.upgrade() else { return };
-        let Backend { circuit, meters, .. } = &all.all[place];
+        let backend = &all.all[place];
         match outcome {
             Ok(()) => {
-                circuit.reached();
-                meters.up(true);
+                backend.answers_probe();
                 tracing::info!(port = name, place, "a service can be reached again");
             }
             Err(error) => {
-                circuit.failed(error.retry_after);
+                backend.circuit.failed(error.retry_after);
+                backend.health.failed(error.kind);
                 tracing::debug!(port = name, place, %error, "a service is still away");
             }
         }
@@ -173,9 +211,9 @@ impl<P: ?Sized + Send + Sync + 'static> Lease<P> {
     /// Records the first answer, and marks the service healthy.
     fn answered(&mut self) {
         self.request_metrics.answered();
-        let Backend { circuit, meters, .. } = &self.backends.all[self.place];
+        let Backend { circuit, health, .. } = &self.backends.all[self.place];
         if circuit.worked_since(self.since) {
-            meters.up(true);
+            health.worked();
         }
     }
 
@@ -194,7 +232,7 @@ impl<P: ?Sized + Send + Sync + 'static> Lease<P> {
             tracing::warn!(port, place, %error, "a service failed, and is passed over for a while");
         }
         self.request_metrics.failed(error.kind);
-        self.backends.pass_over(place, self.since, shortest_pause(error));
+        self.backends.pass_over(place, self.since, shortest_pause(error), error.kind);
     }
 }
 
@@ -251,7 +289,8 @@ impl<P: ?Sized + Send + Sync + 'static> Search<P> {
         lease.answered();
         for place in self.refused.drain(..).filter(|place| *place != lease.place) {
             tracing::warn!(port = self.backends.name, place, "a service refuses what another does");
-            self.backends.pass_over(place, Instant::now(), Some(OPEN_FOR));
+            let kind = ProviderErrorKind::BadRequest;
+            self.backends.pass_over(place, Instant::now(), Some(OPEN_FOR), kind);
         }
     }
 

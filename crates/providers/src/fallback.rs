@@ -6,9 +6,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, join_all};
 use futures_util::stream::{BoxStream, StreamExt, try_unfold};
-use hearken_ports::{Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind, ServiceState};
+use hearken_ports::{Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind, ServiceHealth};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::circuit_breaker::CircuitBreaker;
@@ -65,8 +66,12 @@ impl Llm for Fallback {
         }
     }
 
-    fn state(&self) -> ServiceState {
-        ServiceState::of(self.models.iter().map(|model| model.llm.state()))
+    fn health(&self) -> ServiceHealth {
+        ServiceHealth::of(self.models.iter().map(|model| model.llm.health()))
+    }
+
+    fn probe(&self) -> BoxFuture<'_, ()> {
+        join_all(self.models.iter().map(|model| model.llm.probe())).map(drop).boxed()
     }
 
     fn price_per_million(&self) -> f64 {
@@ -155,8 +160,12 @@ impl Llm for DeadlineLlm {
         self.inner.prefetch(opening)
     }
 
-    fn state(&self) -> ServiceState {
-        self.inner.state()
+    fn health(&self) -> ServiceHealth {
+        self.inner.health()
+    }
+
+    fn probe(&self) -> BoxFuture<'_, ()> {
+        self.inner.probe()
     }
 
     fn price_per_million(&self) -> f64 {

@@ -11,9 +11,11 @@ pub mod llm;
 mod metrics;
 mod pool;
 pub mod retry;
+mod service_health;
 mod settings;
 pub mod state;
 pub mod tts;
+mod vendor_models;
 mod vision;
 mod ws;
 
@@ -39,9 +41,11 @@ pub use llm::call_limit::CallLimits;
 pub use llm::cost_tracker::{CostTracker, DEVICE_FRONTEND, LlmFigures};
 pub use llm::fields::Findings;
 pub use llm::model_chain::ChainOptions;
+pub use service_health::ModelsHealth;
 pub use settings::{
     AsrSettings, FallbackSettings, FunAsrMode, LlmProvider, LlmSettings, PoolSettings, TtsSettings,
 };
+pub use vendor_models::{ModelEnd, model_ends};
 pub use vision::{Vision, VisionError, VisionSettings};
 
 /// Most services beside the first: each has metrics of its own.
@@ -61,10 +65,23 @@ pub fn asr(settings: &AsrSettings) -> Result<Arc<dyn Asr>, SettingError> {
         ("asr.result_timeout_ms", settings.result_timeout_ms),
         ("asr.max_utterance_ms", settings.max_utterance_ms),
     ])?;
+    for (key, words) in
+        [("asr.keywords", &settings.keywords), ("asr.languages", &settings.languages)]
+    {
+        let fits = |word: &String| (1..=MAX_KEYWORD_CHARS).contains(&word.trim().chars().count());
+        if words.len() > MAX_KEYWORDS || !words.iter().all(fits) {
+            let allowed = "at most 100 texts of 1 to 100 characters";
+            return Err(SettingError::value(key, words.join(", "), allowed));
+        }
+    }
     let urls = urls("asr", &settings.url, &settings.more_urls)?;
     let services = urls.into_iter().map(|(key, url)| asr_at(key, url, settings));
     Ok(Arc::new(BalancedAsr::new(services.collect::<Result<_, _>>()?, settings)))
 }
+
+/// Most words that a recogniser is told of, and the longest of them.
+const MAX_KEYWORDS: usize = 100;
+const MAX_KEYWORD_CHARS: usize = 100;
 
 /// Builds the recogniser at one URL.
 fn asr_at(

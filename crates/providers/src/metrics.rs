@@ -6,9 +6,12 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, StreamExt, once};
 use hearken_ports::{
     Llm, LlmDelta, Prompt, ProviderEnd, ProviderError, ProviderErrorKind, ProviderMetrics,
-    ServiceState,
+    ServiceHealth,
 };
 use tokio::time::Instant;
+
+use super::balance::Probe;
+use super::service_health::OneService;
 
 /// Request in flight until its end is recorded. Dropping it earlier counts as cancelled.
 pub(super) struct RequestMetrics {
@@ -58,25 +61,21 @@ impl Drop for RequestMetrics {
 
 /// Language model whose requests are counted.
 pub(super) struct MeasuredLlm {
-    inner: Arc<dyn Llm>,
-    meters: Arc<ProviderMetrics>,
-}
-
-impl MeasuredLlm {
-    /// Wraps the model at this index of the list: 0 is the first.
-    pub(super) fn new(inner: Arc<dyn Llm>, place: usize) -> Self {
-        Self { inner, meters: Arc::new(ProviderMetrics::new("llm", place)) }
-    }
+    pub(super) inner: Arc<dyn Llm>,
+    /// Health check of the model's server.
+    pub(super) server: Arc<dyn Probe>,
+    /// Health of the model, which its other users share.
+    pub(super) service: Arc<OneService>,
 }
 
 impl Llm for MeasuredLlm {
     fn reply(&self, prompt: Prompt) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
         let reply = self.inner.reply(prompt);
-        let meters = Arc::clone(&self.meters);
+        let service = Arc::clone(&self.service);
         // The request starts when the reply is polled.
         let asked = once(async move {
-            let mut request_metrics = RequestMetrics::begin(&meters);
-            reply.inspect(move |delta| note(&mut request_metrics, delta))
+            let mut request_metrics = RequestMetrics::begin(&service.meters);
+            reply.inspect(move |delta| note(&service, &mut request_metrics, delta))
         });
         asked.flatten().boxed()
     }
@@ -86,8 +85,21 @@ impl Llm for MeasuredLlm {
         self.inner.prefetch(opening)
     }
 
-    fn state(&self) -> ServiceState {
-        self.meters.is_up().into()
+    fn health(&self) -> ServiceHealth {
+        self.service.health()
+    }
+
+    fn probe(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            if !self.service.needs_probe() {
+                return;
+            }
+            let outcome = self.server.probe().await;
+            if let Err(error) = &outcome {
+                tracing::debug!(port = "llm", %error, "a service cannot be reached");
+            }
+            self.service.probed(&outcome);
+        })
     }
 
     fn price_per_million(&self) -> f64 {
@@ -95,11 +107,15 @@ impl Llm for MeasuredLlm {
     }
 }
 
-fn note(request_metrics: &mut RequestMetrics, delta: &Result<LlmDelta, ProviderError>) {
+fn note(
+    service: &OneService,
+    request_metrics: &mut RequestMetrics,
+    delta: &Result<LlmDelta, ProviderError>,
+) {
     match delta {
         Ok(delta) => {
             if !request_metrics.answered {
-                request_metrics.meters.up(true);
+                service.worked();
             }
             request_metrics.answered();
             if matches!(delta, LlmDelta::Finished { .. }) {
@@ -109,7 +125,11 @@ fn note(request_metrics: &mut RequestMetrics, delta: &Result<LlmDelta, ProviderE
         Err(error) => {
             request_metrics.failed(error.kind);
             // A refused request says nothing about the health of the service.
-            request_metrics.meters.up(error.kind.is_of_the_request());
+            if error.kind.is_of_the_request() {
+                service.worked();
+            } else {
+                service.failed(error.kind);
+            }
         }
     }
 }

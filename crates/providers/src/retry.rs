@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, StreamExt, try_unfold};
 use hearken_ports::{
     Asr, AsrStream, Line, Llm, LlmDelta, Pcm, Prompt, ProviderError, ProviderErrorKind,
-    ServiceState, Transcript, Tts, UtteranceSpec,
+    ServiceHealth, Transcript, Tts, UtteranceSpec,
 };
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -115,8 +115,12 @@ impl<P: Llm + ?Sized + 'static> Llm for Retrying<P> {
         self.inner.prefetch(opening)
     }
 
-    fn state(&self) -> ServiceState {
-        self.inner.state()
+    fn health(&self) -> ServiceHealth {
+        self.inner.health()
+    }
+
+    fn probe(&self) -> BoxFuture<'_, ()> {
+        self.inner.probe()
     }
 
     fn price_per_million(&self) -> f64 {
@@ -128,6 +132,18 @@ impl<P: Tts + ?Sized + 'static> Tts for Retrying<P> {
     fn speak(&self, line: Line) -> BoxStream<'static, Result<Pcm, ProviderError>> {
         let inner = self.inner.clone();
         again_before_the_first(self.policy, move || inner.speak(line.clone()))
+    }
+
+    fn sample_rate_hz(&self) -> Option<u32> {
+        self.inner.sample_rate_hz()
+    }
+
+    fn health(&self) -> ServiceHealth {
+        self.inner.health()
+    }
+
+    fn probe(&self) -> BoxFuture<'_, ()> {
+        self.inner.probe()
     }
 }
 
@@ -199,6 +215,14 @@ impl<P: Asr + ?Sized + 'static> Asr for Retrying<P> {
         let inner = self.inner.clone();
         let policy = self.policy;
         Ok(Box::new(Remembered { inner, policy, spec, first, samples: Vec::new() }))
+    }
+
+    fn health(&self) -> ServiceHealth {
+        self.inner.health()
+    }
+
+    fn probe(&self) -> BoxFuture<'_, ()> {
+        self.inner.probe()
     }
 }
 

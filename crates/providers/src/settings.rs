@@ -32,8 +32,13 @@ pub struct AsrSettings {
     pub more_urls: Vec<String>,
     /// Key, sent as a bearer token; empty for none.
     pub api_key: Secret,
-    /// Name of the model, for OpenAI-compatible bases.
+    /// Name of the model, for OpenAI-compatible bases; empty for `gpt-transcribe` at OpenAI, and
+    /// `whisper-1` elsewhere.
     pub model: String,
+    /// Words that are often said, such as names, for OpenAI-compatible bases.
+    pub keywords: Vec<String>,
+    /// Languages that are spoken, as BCP 47 tags, for `gpt-transcribe`; empty for `language`.
+    pub languages: Vec<String>,
     /// BCP 47 tag of the spoken language, such as `zh` or `en`; empty for automatic detection.
     pub language: String,
     /// Encoding of the audio on the ListenAI protocol: `pcm`, or `opus` at 24 kbit/s.
@@ -63,7 +68,9 @@ impl Default for AsrSettings {
             url: "ws://127.0.0.1:9200".into(),
             more_urls: Vec::new(),
             api_key: Secret::default(),
-            model: "whisper-1".into(),
+            model: String::new(),
+            keywords: Vec::new(),
+            languages: Vec::new(),
             language: String::new(),
             audio: AudioFormat::Pcm,
             funasr_mode: FunAsrMode::Offline,
@@ -89,7 +96,7 @@ pub struct TtsSettings {
     pub more_urls: Vec<String>,
     /// Key, sent as a bearer token; empty for none.
     pub api_key: Secret,
-    /// Name of the model, for OpenAI-compatible bases.
+    /// Name of the model, for OpenAI-compatible bases; empty for `tts-1`.
     pub model: String,
     /// Name of the voice; empty for the service's default (`alloy` for an OpenAI-compatible base,
     /// where the field is required).
@@ -124,7 +131,7 @@ impl Default for TtsSettings {
             url: "ws://127.0.0.1:9300/tts".into(),
             more_urls: Vec::new(),
             api_key: Secret::default(),
-            model: "tts-1".into(),
+            model: String::new(),
             voice: String::new(),
             speed: 1.0,
             http_sample_rate_hz: 24_000,

@@ -200,6 +200,10 @@ impl ChatStore for RemoteStore {
         self.call(true, self.store().set_status(id, from, to, at, event)).await
     }
 
+    async fn touch(&self, id: &SessionId, at: Timestamp) -> Result<(), BoxError> {
+        self.call(true, self.store().touch(id, at)).await
+    }
+
     async fn unused(
         &self,
         before: Timestamp,

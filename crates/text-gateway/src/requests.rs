@@ -373,7 +373,7 @@ impl RequestExecutor {
         let outcome = match outcome {
             // No words are needed after a successful call: the client sees the calls.
             Ok(()) if output.calls.last().is_some_and(|call| call.success) => Ok(()),
-            Ok(()) if output.parts.content.is_empty() && turn.is_live() => Err(TurnError::NoWords),
+            Ok(()) if output.is_empty() && turn.is_live() => Err(TurnError::NoWords),
             other => other,
         };
         // The last words of a cancelled request were sent, too.

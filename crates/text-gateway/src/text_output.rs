@@ -57,6 +57,11 @@ impl<'a> TextOutput<'a> {
         }
     }
 
+    /// Reports whether the model gave no answer: neither words nor a sign such as an emoji.
+    pub(super) fn is_empty(&self) -> bool {
+        self.parts.content.is_empty() && !self.cleaner.has_left_out()
+    }
+
     async fn send(&mut self, message: ServerMessage) {
         let sent = tokio::select! {
             biased;

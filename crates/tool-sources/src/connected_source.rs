@@ -162,6 +162,7 @@ struct Shared {
     calls: AtomicUsize,
     usage: Mutex<SourceUsage>,
     pins: SourcePins,
+    trust: bool,
 }
 
 /// Source with its connection state; clones share it.
@@ -170,8 +171,14 @@ pub(super) struct ConnectedSource(Arc<Shared>);
 
 impl ConnectedSource {
     /// Creates a source that is being connected; its calls may take `timeout`. Its definitions are
-    /// pinned in `pins`.
-    pub(super) fn new(name: String, kind: SourceKind, timeout: Duration, pins: SourcePins) -> Self {
+    /// pinned in `pins`. `trust` is that of [`Provenance::own_trust`].
+    pub(super) fn new(
+        name: String,
+        kind: SourceKind,
+        timeout: Duration,
+        pins: SourcePins,
+        trust: bool,
+    ) -> Self {
         let (status, _) = watch::channel(Status {
             state: SourceState::Connecting,
             tools: Arc::default(),
@@ -190,6 +197,7 @@ impl ConnectedSource {
             calls: AtomicUsize::new(0),
             usage: Mutex::default(),
             pins,
+            trust,
         }))
     }
 
@@ -434,7 +442,8 @@ impl ToolSource for ConnectedSource {
         let tools = self.tools();
         let found = tools.iter().find(|known| known.name == tool);
         let changed = found.is_some_and(|found| self.is_changed(found));
-        Provenance { changed, ..Provenance::untrusted(&self.0.name, tool) }
+        let own_trust = self.0.trust;
+        Provenance { changed, own_trust, ..Provenance::untrusted(&self.0.name, tool) }
     }
 
     fn tools(&self) -> Arc<[Tool]> {

@@ -191,7 +191,7 @@ impl Endpoint {
         others.filter(|(n, _)| n.starts_with(wanted)).for_each(|(_, other)| other.suspect());
         let kind = SourceKind::Endpoint;
         let pins = self.0.pins.of(&admitted.agent, &name);
-        let source = ConnectedSource::new(name.clone(), kind, self.0.call_timeout, pins);
+        let source = ConnectedSource::new(name.clone(), kind, self.0.call_timeout, pins, false);
         if let Some(slot) = slots.iter_mut().find(|s| s.number == admitted.number) {
             slot.source = Some((name, source.clone()));
         }

@@ -11,6 +11,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use hearken_base::Secret;
+use hearken_base::names::are_same;
 use hearken_base::redaction::{self, MASK};
 use hearken_ports::store::{Device, KeptServer, StoreError, ToolStore};
 use hearken_proto::ids::{DeviceId, SessionId};
@@ -180,6 +181,7 @@ impl Registry {
         let added = known.iter().filter(|r| r.source.origin == Origin::Api);
         let gone = added.map(|r| &r.settings.name).filter(|n| !kept.iter().any(|k| k.name == **n));
         let mut over: Vec<ServerTask> = gone.filter_map(|name| servers.remove(name)).collect();
+        self.left_out().retain(|name| kept.iter().any(|server| server.name == *name));
         for server in kept {
             let name = server.name.clone();
             match self.follow(server, &known) {
@@ -278,7 +280,7 @@ impl Registry {
         let Sources { servers, endpoint, .. } = &self.0.sources;
         let name = settings.name.clone();
         let names = servers.names();
-        if names.contains(&name) || endpoint.has(&name) {
+        if names.iter().any(|other| are_same(other, &name)) || endpoint.has(&name) {
             return Err(ChangeError::Taken(name));
         }
         if names.len() >= MAX_SERVERS {

@@ -80,6 +80,9 @@ pub struct ToolServer {
     /// True to fill in forms that the server requests during a call with its proposed defaults;
     /// false to report that no user can be asked. LiteMCP has no forms.
     pub accept_defaults: bool,
+    /// True to trust it with its own tools: what it answers makes none of them ask before the next call, except those that
+    /// unlock, pay and the like.
+    pub trust: bool,
 }
 
 impl Default for ToolServer {
@@ -100,6 +103,7 @@ impl Default for ToolServer {
             timeout_ms: 10_000,
             start_timeout_ms: 30_000,
             accept_defaults: false,
+            trust: false,
         }
     }
 }

@@ -2,12 +2,13 @@
 //! Not for the format of the JSON lines, which is in [`hearken_proto::recording`], nor for playing
 //! them to a server, which is in [`super::replay`].
 
-use std::fs;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use std::{fmt, fs};
 
 use anyhow::{Context as _, bail};
+use hearken_audio::files::other_file_format;
 use hearken_proto::device::AudioParams;
 use hearken_proto::recording::{self as format, Content, Header};
 
@@ -84,8 +85,16 @@ impl Recording {
             }
             Some(FileKind::Ogg) => read(from_ogg(path))?,
             Some(FileKind::Session) | None => {
-                let text = fs::read_to_string(path)
-                    .map_err(|e| fault(None, format!("cannot read the recording: {e}")))?;
+                let unread =
+                    |e: &dyn fmt::Display| fault(None, format!("cannot read the recording: {e}"));
+                let bytes = fs::read(path).map_err(|e| unread(&e))?;
+                if let Some(format) = other_file_format(&bytes) {
+                    let reason = format!(
+                        "it is {format}, not a recording: convert it into WAV, as by `ffmpeg -i FILE out.wav`"
+                    );
+                    return Err(fault(None, reason));
+                }
+                let text = String::from_utf8(bytes).map_err(|e| unread(&e.utf8_error()))?;
                 format::Recording::parse(&text).map_err(|e| {
                     let field = e.field.map(|f| format!("field `{f}`: ")).unwrap_or_default();
                     fault(Some(e.line), format!("{field}{}", e.reason))

@@ -1,11 +1,13 @@
 //! Audio files: conversion between WAV files and recordings. Not for Ogg, which is in
 //! [`super::ogg`].
 
+use std::io::Cursor;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use bytes::Bytes;
+use hearken_audio::files::{other_file_format, with_size};
 use hearken_audio::opus::{Decoder, Encoder};
 use hearken_audio::resample::Resampler;
 use hearken_proto::recording::{Content, Frame, Header, Recording};
@@ -52,7 +54,11 @@ pub enum Side {
 /// Fails if the file cannot be read, is not a WAV file, or contains no audio.
 pub fn read_wav(path: &Path) -> anyhow::Result<Sound> {
     let name = path.display();
-    let mut reader = hound::WavReader::open(path)
+    let file = std::fs::read(path).with_context(|| format!("cannot read {name} as a WAV file"))?;
+    if let Some(format) = other_file_format(&file) {
+        bail!("{name} is {format}, not WAV: convert it, as by `ffmpeg -i FILE out.wav`");
+    }
+    let mut reader = hound::WavReader::new(Cursor::new(with_size(&file)))
         .with_context(|| format!("cannot read {name} as a WAV file"))?;
     let spec = reader.spec();
     let channels = usize::from(spec.channels.max(1));

@@ -25,9 +25,8 @@ use serde_json::Value;
 use utoipa::IntoResponses;
 use utoipa::openapi::{RefOr, Response};
 
-use crate::http::AccessControl;
 use crate::http::auth::{AccessRule, Admission};
-use crate::http::extract::state;
+use crate::http::extract::{admit, state};
 use crate::http::fault::{Refusal, RouteResult, refusals};
 use crate::http::middleware::{address_of, middleware_state, owner_of};
 use crate::http::request_identity::{body, session_of};
@@ -125,7 +124,7 @@ impl MuseumClients {
         request: &HttpRequest,
         session: Option<&SessionId>,
     ) -> Result<Admission, Refusal> {
-        let admitted = state::<AccessControl>(request)?.auth.admit(request, &self.access);
+        let admitted = admit(request, &self.access).await?;
         let admission = admitted.map_err(|missing| {
             let msg = format!("需要 museum.token 访问令牌 (UNAUTHORIZED: {missing})");
             let mut told = refusal(StatusCode::UNAUTHORIZED, msg, Vec::new());

@@ -10,8 +10,9 @@ use hearken_proto::json;
 use serde_json::{Map, Value, json};
 
 use crate::http::conversations::chat::{Chats, UNFIT, refusal_of, unfit};
-use crate::http::extract::OwnSession;
+use crate::http::extract::{Application, OwnSession};
 use crate::http::fault::{Faults, Refusal, RouteResult, refusal};
+use crate::http::lasting_access::refused_or_changed;
 use crate::http::middleware::slot_of;
 use crate::http::params;
 use crate::http::request_identity::{body, query};
@@ -107,6 +108,7 @@ pub(crate) async fn watch(
         ));
     }
     let service = &chats.service;
+    let asker = session.asker.clone();
     let session = service.session(&session.id).await.map_err(|e| refusal_of(&e))?.id;
     let full = |full| refusal(Fault::Busy, &format!("watchers (`chat.max_watchers`): {full}"));
     let slot = slot_of(&request, &chats.watch_slots).map_err(full)?;
@@ -119,7 +121,15 @@ pub(crate) async fn watch(
         refusal(Fault::Unavailable, "events cannot be had now")
     })?;
     let process = service.tasks.process().clone();
-    let actor = WatchActor::new(session, types, watch, chats.watching, slot, process);
+    let asked = request.clone();
+    // Without a log-in the place may open the route, and not this session.
+    let ended = Box::pin(async move {
+        tokio::select! {
+            () = process.cancelled_owned() => Fault::GoingAway,
+            () = refused_or_changed(asked, move |now: &Application| now.0 == asker) => Fault::Unauthorized,
+        }
+    });
+    let actor = WatchActor::new(session, types, watch, chats.watching, slot, ended);
     hearken_socket::upgrade(actor, &request, payload)
         .map_err(|_| refusal(Fault::BadRequest, "this is no WebSocket handshake"))
 }

@@ -3,10 +3,13 @@
 use actix_web::http::header::{CONTENT_DISPOSITION, ContentType};
 use actix_web::{HttpRequest, HttpResponse, web};
 use bytes::Bytes;
+use futures_util::StreamExt as _;
 use futures_util::stream::unfold;
 use hearken_base::ms::in_ms;
 use hearken_ports::role::{Keep, RoleSettings};
-use hearken_ports::store::{HistoryFilter, HistoryPart, HistoryTurn, Side, SoundPlace};
+use hearken_ports::store::{
+    HistoryFilter, HistoryPart, HistoryTurn, Side, SoundPlace, StoreError, StoreErrorKind,
+};
 use hearken_proto::fault::Fault;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -17,6 +20,7 @@ use crate::history::trial::{TrialAnswer, TrialError, Trials};
 use crate::history::{History, recording, sound};
 use crate::http::extract::{JsonBody, Operator};
 use crate::http::fault::{Faults, Refusal, RouteResult, log_outage, refusal, store_failed};
+use crate::http::lasting_access::refused;
 use crate::http::params::{number, text};
 use crate::turn_json::{self, TurnJson};
 use crate::words;
@@ -406,7 +410,20 @@ pub(crate) async fn export(
     response.content_type(ContentType::json());
     response.insert_header((CONTENT_DISPOSITION, "attachment; filename=\"hearken-history.json\""));
     let export = Export { history: history.get_ref().clone(), filter: filter(&request)?, pages: 0 };
-    Ok(response.streaming(unfold(Some(export), next_page)))
+    // A client that reads slowly reads no further than its right reaches.
+    let pages = Box::pin(unfold(Some(export), next_page));
+    let ended = Box::pin(refused::<Operator>(request));
+    Ok(response.streaming(unfold(Some((pages, ended)), |state| async move {
+        let (mut pages, mut ended) = state?;
+        tokio::select! {
+            // Breaks the connection off, so that nobody takes the file for whole.
+            () = &mut ended => {
+                let why = "the log-in has ended";
+                Some((Err(StoreError::because(StoreErrorKind::Unavailable, why)), None))
+            }
+            page = pages.next() => page.map(|page| (page, Some((pages, ended)))),
+        }
+    })))
 }
 
 /// State of an export.

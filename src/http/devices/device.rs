@@ -19,7 +19,7 @@ use tokio::time::timeout;
 
 use crate::auth::TokenError;
 use crate::http::AccessControl;
-use crate::http::devices::device_identity::is_of;
+use crate::http::devices::device_identity::{AdmissionRule, is_of};
 use crate::http::fault::{Refusal, answer, refusal, store_failed};
 use crate::http::middleware::slot_of;
 use crate::http::request_identity::{Caller, bearer, client_of, given};
@@ -50,6 +50,8 @@ struct Admitted {
     firmware: Option<Arc<str>>,
     /// For an unbound device, the only text that it will play.
     notice: Option<String>,
+    /// True if it may use the tools of the household.
+    household: bool,
 }
 
 /// Opens the WebSocket of a device (`GET /xiaozhi/v1/`). `Device-Id`, `Client-Id`, `Authorization`
@@ -63,10 +65,11 @@ pub(crate) async fn connect(
     if !request.headers().contains_key(header::UPGRADE) {
         return Ok(answer(Fault::BadRequest, not_a_socket));
     }
-    let Admitted { caller, firmware, notice } = match admit(&request, &device_endpoint).await {
-        Ok(admitted) => admitted,
-        Err(refusal) => return Ok(refusal.into()),
-    };
+    let Admitted { caller, firmware, notice, household } =
+        match admit(&request, &device_endpoint).await {
+            Ok(admitted) => admitted,
+            Err(refusal) => return Ok(refusal.into()),
+        };
     let slot = match slot_of(&request, &device_endpoint.connection_slots) {
         Ok(slot) => slot,
         Err(full) => {
@@ -92,6 +95,7 @@ pub(crate) async fn connect(
         firmware,
         sink: device_endpoint.recorder.as_ref().map(|r| r.sink(meta)),
         notice,
+        household,
         slot: Some(slot),
     };
     match hearken_socket::upgrade(device_endpoint.pipeline.device(connection), &request, payload) {
@@ -100,14 +104,16 @@ pub(crate) async fn connect(
     }
 }
 
-/// Decides if a device may connect, and if it may talk. Without binding, the store does not matter to that.
+/// Decides if a device may connect, and if it may talk. Near a server without binding, the store does not matter to that.
 async fn admit(
     request: &HttpRequest,
     device_endpoint: &DeviceEndpoint,
 ) -> Result<Admitted, Refusal> {
     let access = &device_endpoint.access;
+    let rule = access.admission_rule(request);
+    let needs_id = access.auth.needs_id(request) || rule != AdmissionRule::Open;
     let caller = match Caller::from_request(request) {
-        Err(refusal) if access.auth.needs_id(request) || access.ota.binding => return Err(refusal),
+        Err(refusal) if needs_id => return Err(refusal),
         // A device without an id gets a unique one: another device without an id does not replace
         // it.
         Err(_) => Caller {
@@ -124,31 +130,46 @@ async fn admit(
         refusal(Fault::Unauthorized, &error.to_string())
     };
     let known = match checked {
-        Ok(()) if !access.ota.binding => {
+        Ok(()) if matches!(rule, AdmissionRule::Open | AdmissionRule::Token) => {
             let firmware = known_firmware(access, &caller.device_id).await;
-            return Ok(Admitted { caller, firmware, notice: None });
+            let household = access.is_of_household(request, &caller).await;
+            return Ok(Admitted { caller, firmware, notice: None, household });
         }
         // A device that waits for its code to be entered has no token.
-        Ok(()) | Err(TokenError::Missing) if access.ota.binding => {
+        Ok(()) | Err(TokenError::Missing) if rule == AdmissionRule::Code => {
             access.store.seen(&caller.device_id, now).await.map_err(|e| store_failed(&e))?
         }
-        Err(TokenError::Missing) => match access.store.device(&caller.device_id).await {
-            // Its id belongs to another client, such as its own from before it was flashed anew.
-            Ok(Some(device)) if !is_of(&device, &caller) => Some(device),
-            _ => return Err(refused(TokenError::Missing)),
+        Ok(()) => match access.store.seen(&caller.device_id, now).await {
+            Ok(known) => known,
+            // It got its token here, and talks on without the store, but without what binding gives.
+            Err(error) => {
+                tracing::warn!(%error, "cannot check if a device from outside is bound");
+                return Ok(Admitted { caller, firmware: None, notice: None, household: false });
+            }
         },
+        Err(TokenError::Missing) if rule == AdmissionRule::Open => {
+            match access.store.device(&caller.device_id).await {
+                // Its id belongs to another client, such as its own from before it was flashed anew.
+                Ok(Some(device)) if !is_of(&device, &caller) => Some(device),
+                _ => return Err(refused(TokenError::Missing)),
+            }
+        }
         Err(error) => return Err(refused(error)),
-        Ok(()) => None,
     };
-    if let Some(device) = known.filter(|device| access.may_talk(device, &caller)) {
-        return match checked {
-            Err(error) => Err(refused(error)),
-            Ok(()) => Ok(Admitted { caller, firmware: firmware_of(device), notice: None }),
-        };
+    if let Some(device) = known.filter(|device| rule.admits(device, &caller)) {
+        checked.map_err(refused)?;
+        let firmware = firmware_of(device);
+        return Ok(Admitted { caller, firmware, notice: None, household: true });
+    }
+    if rule == AdmissionRule::Bound {
+        tracing::info!(device = %caller.device_id, "refused a device from outside that is not bound");
+        let about =
+            "a device from outside has to be bound: enter the code that it gets at its boot";
+        return Err(refusal(Fault::Unauthorized, about));
     }
     let code = access.code_of(request, &caller, now).await?.code.unwrap_or_default();
     let notice = Some(spoken_code(&code, device_endpoint.language));
-    Ok(Admitted { caller, firmware: None, notice })
+    Ok(Admitted { caller, firmware: None, notice, household: false })
 }
 
 /// Returns the id under which a device is connected that is not bound yet.

@@ -3,14 +3,16 @@
 //! code instead of a token. Not for the format of tokens, nor for storing devices.
 
 use actix_web::HttpRequest;
+use hearken_base::Secret;
 use hearken_ports::store::{
-    Activation, ClientRule, CodeRequest, Device, DeviceReport, TokenHolder,
+    Activation, ClientRule, CodeRequest, Device, DeviceReport, StoreError, TokenHolder,
 };
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::DeviceId;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::auth::{TokenError, same};
+use crate::config::DeviceAdmission;
 use crate::http::AccessControl;
 use crate::http::fault::{Refusal, refusal, store_failed};
 use crate::http::middleware::address_of;
@@ -22,9 +24,43 @@ pub(crate) enum Boot {
     Admitted(String),
     /// It has to be bound first.
     Waiting(Activation),
+    /// It gets no token, and no code to be bound with.
+    Refused,
     /// The store does not tell which client the id belongs to: the device keeps the token that it
     /// has.
     Unknown,
+}
+
+/// What a device needs for a session, besides a token where one is required.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AdmissionRule {
+    /// Nothing: the OTA address gives a token to the first client of an id.
+    Open,
+    /// A person must have entered its code (`ota.binding`).
+    Code,
+    /// As from outside: it must be bound, or be stored since before that was asked (`devices.admit`).
+    Bound,
+    /// A token, which the OTA address gives to bound devices only.
+    Token,
+}
+
+impl AdmissionRule {
+    /// Returns true if the device is of this caller, and may have a session or a new token.
+    pub(crate) fn admits(self, device: &Device, caller: &Caller) -> bool {
+        let admitted = match self {
+            Self::Open => true,
+            Self::Code => device.bound,
+            // Without a client, an id is a MAC address, which anybody can know.
+            Self::Bound | Self::Token => {
+                counts_as_bound(device) && !caller.client_id.expose().is_empty()
+            }
+        };
+        admitted && is_of(device, caller)
+    }
+}
+
+fn counts_as_bound(device: &Device) -> bool {
+    device.bound || device.needs_review
 }
 
 /// Returns true if the device belongs to the client of this caller.
@@ -35,10 +71,28 @@ pub(crate) fn is_of(device: &Device, caller: &Caller) -> bool {
 }
 
 impl AccessControl {
-    /// Returns true if a device may talk: its client is this one and, where devices are bound, it
-    /// was bound.
-    pub(crate) fn may_talk(&self, device: &Device, caller: &Caller) -> bool {
-        is_of(device, caller) && (device.bound || !self.ota.binding)
+    /// Returns what a device needs from which this request comes.
+    pub(crate) fn admission_rule(&self, request: &HttpRequest) -> AdmissionRule {
+        match self.ota.admit {
+            _ if self.ota.binding => AdmissionRule::Code,
+            _ if !self.auth.is_from_outside(request) => AdmissionRule::Open,
+            DeviceAdmission::Anyone => AdmissionRule::Open,
+            DeviceAdmission::Bound => AdmissionRule::Bound,
+            DeviceAdmission::Token => AdmissionRule::Token,
+        }
+    }
+
+    /// Returns true if a device with a token is of this household, and may use its tools: it is near, or bound. One whose
+    /// binding the store does not tell is not.
+    pub(crate) async fn is_of_household(&self, request: &HttpRequest, caller: &Caller) -> bool {
+        if !self.auth.is_from_outside(request) {
+            return true;
+        }
+        let stored = self.store.device(&caller.device_id).await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "cannot check if a device from outside is bound");
+            None
+        });
+        stored.is_some_and(|device| AdmissionRule::Bound.admits(&device, caller))
     }
 
     /// Records a booting device that needs a token or a binding, and decides what it receives.
@@ -49,22 +103,49 @@ impl AccessControl {
         report: &DeviceReport,
         now: Timestamp,
     ) -> Result<Boot, Refusal> {
-        // Where devices are bound, a report gives no token.
-        let rule = if self.ota.binding { ClientRule::Latest } else { ClientRule::First };
-        let device = match self.store.report(report, rule, now).await {
+        let rule = self.admission_rule(request);
+        // Where all devices are bound, a report gives no token.
+        let clients =
+            if rule == AdmissionRule::Code { ClientRule::Latest } else { ClientRule::First };
+        let reported = match rule {
+            AdmissionRule::Open | AdmissionRule::Code => Ok(report.clone()),
+            AdmissionRule::Bound | AdmissionRule::Token => {
+                self.unclaimed(rule, caller, report).await
+            }
+        };
+        let stored = async { self.store.report(&reported?, clients, now).await };
+        let device = match stored.await {
             Ok(device) => device,
-            Err(error) if self.ota.binding => return Err(store_failed(&error)),
+            Err(error) if rule == AdmissionRule::Code => return Err(store_failed(&error)),
             Err(error) => {
                 tracing::warn!(%error, "cannot record a device, which gets no new token");
                 return Ok(Boot::Unknown);
             }
         };
-        if !self.may_talk(&device, caller) {
+        if !rule.admits(&device, caller) {
+            if rule == AdmissionRule::Token {
+                return Ok(Boot::Refused);
+            }
             return self.code_of(request, caller, now).await.map(Boot::Waiting);
         }
         let holder = self.store.token_holder(&caller.device_id).await;
         let at = next_token_at(holder.map_err(|e| store_failed(&e))?.revoked_until, now);
         Ok(Boot::Admitted(self.auth.mint(request, caller, at)))
+    }
+
+    /// Returns a report as it is stored: one that is not admitted takes no id, which may be that of a board at home.
+    async fn unclaimed(
+        &self,
+        rule: AdmissionRule,
+        caller: &Caller,
+        report: &DeviceReport,
+    ) -> Result<DeviceReport, StoreError> {
+        let known = self.store.device(&caller.device_id).await?;
+        let mut report = report.clone();
+        if !known.is_some_and(|device| rule.admits(&device, caller)) {
+            report.client_id = Secret::default();
+        }
+        Ok(report)
     }
 
     /// Returns the code with which a device waits to be bound.
@@ -93,8 +174,7 @@ impl AccessControl {
             return Ok(());
         };
         let holder = self.token_holder(&caller.device_id).await;
-        let other =
-            |client: hearken_base::Secret| !same(client.expose(), caller.client_id.expose());
+        let other = |client: Secret| !same(client.expose(), caller.client_id.expose());
         let revoked = is_revoked(&holder, made) || holder.client_id.is_some_and(other);
         if revoked { Err(TokenError::Revoked) } else { Ok(()) }
     }
@@ -130,7 +210,12 @@ impl AccessControl {
         if let Ok(caller) = Caller::from_request(request) {
             for token in &tokens {
                 if self.check_token(request, &caller, token).await.is_ok() {
-                    return self.auth.allows(&caller.device_id);
+                    self.auth.allows(&caller.device_id)?;
+                    if self.is_of_household(request, &caller).await {
+                        return Ok(());
+                    }
+                    let about = "a device from outside uses our tools after it was bound";
+                    return Err(refusal(Fault::Forbidden, about));
                 }
             }
         }

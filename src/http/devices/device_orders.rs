@@ -1,18 +1,22 @@
 //! Orders to a connected device: users let it show, say or do something, at whichever instance it
 //! is connected. Not for the execution of orders.
 
+use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix_web::{HttpResponse, web};
 use hearken_actors::device_registry::DeviceRegistry;
 use hearken_actors::messages::DeviceOrder;
 use hearken_cluster::{Cluster, OrderHandler};
 use hearken_ports::Unreachable;
+use hearken_ports::store::DeviceStore;
 use hearken_proto::chat::Done;
 use hearken_proto::device::{Downlink, Emotion, SystemCommand};
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::DeviceId;
 use hearken_proto::json;
+use jiff::{SignedDuration, Timestamp};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -25,6 +29,12 @@ use crate::http::fault::{Faults, Refusal, RouteResult, refusal, store_failed};
 use crate::http::request_identity::json as json_body;
 use crate::http::{AccessControl, DeviceEndpoint};
 
+/// Time between two looks at what other instances have revoked.
+const FOLLOW_EVERY: Duration = Duration::from_millis(500);
+/// Longest difference between the clocks of instances.
+const CLOCKS_DIFFER: SignedDuration = SignedDuration::from_secs(10);
+/// Age by which a connection must be younger than a revocation to be spared.
+const SPARED: SignedDuration = SignedDuration::from_secs(1);
 /// Longest text of an alert, in characters; displays are small.
 const MAX_ALERT_CHARS: usize = 500;
 /// Longest text to speak at once, in characters.
@@ -85,6 +95,30 @@ pub(crate) async fn revoked(
     id: &DeviceId,
 ) -> Result<Result<(), Unreachable>, Refusal> {
     passed_on(cluster, device_endpoint, id, Wanted { name: FORGET.into(), body: Map::new() }).await
+}
+
+/// Ends the connections of devices of this instance whose tokens another instance has revoked, also while the instances do
+/// not reach each other. Never returns.
+pub async fn follow_revocations(store: Arc<dyn DeviceStore>, device_registry: DeviceRegistry) {
+    let mut ticks = tokio::time::interval(FOLLOW_EVERY);
+    let mut seen = Timestamp::now();
+    let mut done = HashSet::new();
+    loop {
+        ticks.tick().await;
+        // The clocks of the instances differ a little.
+        let after = seen.saturating_sub(CLOCKS_DIFFER).unwrap_or(Timestamp::MIN);
+        let Ok(revoked) = store.revoked_after(after).await else { continue };
+        done.retain(|(_, until)| *until > after);
+        for (id, until) in revoked {
+            // A clock that is ahead must not hide what comes next.
+            seen = seen.max(until.min(Timestamp::now()));
+            if done.insert((id.clone(), until)) {
+                // A needless reconnection is harmless; a connection that is missed stays.
+                let age = Timestamp::now().duration_since(until).saturating_sub(SPARED);
+                device_registry.revoke_older(&id, Duration::try_from(age).unwrap_or_default());
+            }
+        }
+    }
 }
 
 /// Sends an order to a device of this instance, or to the instance that has the device.

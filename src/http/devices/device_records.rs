@@ -83,6 +83,9 @@ struct DeviceShown {
     #[schema(required)]
     last_seen: Option<String>,
     bound: bool,
+    /// True if it counts as bound outside the private networks because it was stored before that was asked: confirm
+    /// it with `bound`, or delete it.
+    needs_review: bool,
     agent: String,
     system_prompt: String,
     /// Id of its role; null for none.
@@ -106,6 +109,7 @@ impl DeviceShown {
             first_seen: Some(device.first_seen.to_string()),
             last_seen: Some(device.last_seen.to_string()),
             bound: device.bound,
+            needs_review: device.needs_review,
             agent: device.agent,
             system_prompt: device.system_prompt,
             role: Some(device.role_id).filter(|role| !role.is_empty()),
@@ -137,6 +141,7 @@ impl DeviceShown {
             first_seen: None,
             last_seen: None,
             bound: false,
+            needs_review: false,
             agent: DEFAULT_AGENT.into(),
             system_prompt: String::new(),
             role: None,
@@ -290,6 +295,8 @@ pub(crate) fn text_of(text: &str, max_chars: usize, about: &str) -> Result<Strin
 #[schema(as = DeviceChange)]
 struct Change {
     name: Option<String>,
+    /// True to bind it without its code.
+    bound: Option<bool>,
     agent: Option<String>,
     /// Instructions to the model; an empty text or null removes them.
     system_prompt: Option<String>,
@@ -310,8 +317,8 @@ impl Change {
     }
 }
 
-/// Changes a device: its name, the agent whose tool clients it uses, its instructions to the
-/// model, or its role (`PATCH /api/devices/{id}`).
+/// Changes a device: its name, its binding, the agent whose tool clients it uses, its instructions to
+/// the model, or its role (`PATCH /api/devices/{id}`).
 #[utoipa::path(patch, path = "/api/devices/{id}", tag = "devices", params(("id" = String, Path,)),
     request_body = Change,
     responses((status = 200, body = DeviceShown), Faults))]
@@ -333,9 +340,16 @@ pub(crate) async fn change(
         Some(role) => Some(roles::given(role, api.registry.roles().await)?),
         None => None,
     };
-    let mut device = match (&name, &agent, &prompt, &role) {
-        (None, None, None, None) => {
-            let about = "give a `name`, an `agent`, a `system_prompt` or a `role`";
+    if asked.bound == Some(false) {
+        let about = "`bound` can only become true: delete the device to end its binding";
+        return Err(refusal(Fault::BadRequest, about));
+    }
+    if asked.bound.is_some() {
+        confirm(&access, &id).await?;
+    }
+    let mut device = match (&name, &agent, &prompt, &role, asked.bound) {
+        (None, None, None, None, None) => {
+            let about = "give a `name`, `bound`, an `agent`, a `system_prompt` or a `role`";
             return Err(refusal(Fault::BadRequest, about));
         }
         (Some(name), ..) => access.store.rename(&id, name).await,
@@ -354,6 +368,20 @@ pub(crate) async fn change(
     let mut here = connected(&cluster, device_endpoint.pipeline.device_registry()).await;
     let here = here.remove(device.device_id.as_str());
     Ok(HttpResponse::Ok().json(DeviceShown::stored(device, here.as_ref())))
+}
+
+/// Binds a device to the client that it belongs to, without its code.
+async fn confirm(access: &AccessControl, id: &DeviceId) -> Result<(), Refusal> {
+    let known = access.store.device(id).await.map_err(|e| store_failed(&e))?;
+    let client = known.ok_or_else(no_such_device)?.client_id;
+    if client.expose().is_empty() {
+        let about = "it is not known whose this id is: enter the device's code, or make it a token";
+        return Err(refusal(Fault::Conflict, about));
+    }
+    let bound = access.store.confirm(id, &client, Timestamp::now()).await;
+    bound.map_err(|e| store_failed(&e))?.map(|_| ()).ok_or_else(|| {
+        refusal(Fault::Conflict, "the device has just got another client: try again")
+    })
 }
 
 /// Validates the name of an agent; a token must be able to contain it.

@@ -21,9 +21,9 @@ use serde_json::{Value, json};
 use url::Url;
 
 use crate::auth::answers_challenge;
-use crate::config::OtaConfig;
+use crate::config::{DeviceAdmission, OtaConfig};
 use crate::http::AccessControl;
-use crate::http::devices::device_identity::Boot;
+use crate::http::devices::device_identity::{AdmissionRule, Boot};
 use crate::http::devices::firmware;
 use crate::http::fault::{Refusal, RouteResult, refusal, store_failed};
 use crate::http::middleware::address_of;
@@ -46,6 +46,8 @@ const NO_VERSION: &str = "0.0.0";
 pub struct OtaRules {
     /// True if new devices must be bound with a code.
     pub(crate) binding: bool,
+    /// What a device from outside needs.
+    pub(crate) admit: DeviceAdmission,
     pub(crate) code_lifetime: Duration,
     timezone: TimeZone,
     /// Configured WebSocket address; `None` to derive it from the device's request.
@@ -83,12 +85,19 @@ impl OtaRules {
         };
         Ok(Self {
             binding: config.binding,
+            admit: DeviceAdmission::default(),
             code_lifetime: Duration::from_millis(config.code_lifetime_ms),
             timezone,
             websocket,
             firmware_dir: config.firmware_dir.clone(),
             trust_proxy: config.trust_proxy,
         })
+    }
+
+    /// Returns the rules with this rule for devices from outside.
+    #[must_use]
+    pub fn admitting(self, admit: DeviceAdmission) -> Self {
+        Self { admit, ..self }
     }
 
     /// Returns the WebSocket address for the device. Firmware stores it permanently.
@@ -149,7 +158,9 @@ pub(crate) async fn check(
     access.auth.allows(&caller.device_id)?;
     let report = report(&request, &caller, &body);
     let now = Timestamp::now();
-    let boot = if access.ota.binding || access.auth.needs_token(&request) {
+    let boot = if access.admission_rule(&request) != AdmissionRule::Open
+        || access.auth.needs_token(&request)
+    {
         access.boot(&request, &caller, &report, now).await?
     } else {
         note(&access, &report, now).await;
@@ -162,6 +173,7 @@ pub(crate) async fn check(
     let (token, activation) = match boot {
         Boot::Admitted(token) => (Some(token), None),
         Boot::Waiting(activation) => (Some(String::new()), Some(activation)),
+        Boot::Refused => (Some(String::new()), None),
         // Firmware keeps what an answer does not name.
         Boot::Unknown => (None, None),
     };
@@ -250,15 +262,16 @@ pub(crate) async fn activate(
         return Err(refusal(Fault::BadRequest, "the algorithm must be hmac-sha256"));
     }
     let done = || HttpResponse::Ok().json(json!({"message": "success"}));
-    if !access.ota.binding && !access.auth.needs_token(&request) {
+    let rule = access.admission_rule(&request);
+    if rule == AdmissionRule::Open && !access.auth.needs_token(&request) {
         return Ok(done());
     }
     let device = access.store.device(&caller.device_id).await.map_err(|e| store_failed(&e))?;
     let Some(device) = device else {
         return Err(refusal(Fault::NotFound, "no such device: it asks /xiaozhi/ota/ first"));
     };
-    let may_talk = access.may_talk(&device, &caller);
-    if may_talk && !access.ota.binding {
+    let may_talk = rule.admits(&device, &caller);
+    if may_talk && rule != AdmissionRule::Code {
         return Ok(done());
     }
     let proven = proves_itself(&access, &caller, &device, &proof).await?;

@@ -52,7 +52,7 @@ fn given(field: &str, text: Option<&str>) -> Result<Option<String>, Refusal> {
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TokenOfDevice {
-    /// What the device sends as `Client-Id`, at most 64 characters; that of the device if it is known, else empty.
+    /// What the device sends as `Client-Id`, at most 64 characters; that of the device if it is known, else a new one, which it must send.
     client_id: Option<String>,
 }
 
@@ -90,11 +90,17 @@ pub(crate) async fn make_for_device(
             return Err(refusal(Fault::Conflict, about));
         }
         (Some(client), _) | (None, Some(client)) => client,
-        (None, None) => Secret::default(),
+        // An id without a client would be anybody's who knows it.
+        (None, None) => Secret::new(uuid::Uuid::new_v4().to_string()),
     };
     let at = next_token_at(holder.revoked_until, Timestamp::now());
     let caller = Caller { device_id: device_id.clone(), client_id };
     let (token, expires) = access.auth.mint_for(&caller, at)?;
+    // Its token is as good as its code, wherever the device connects from.
+    let bound = access.store.confirm(&device_id, &caller.client_id, Timestamp::now()).await;
+    if bound.map_err(|e| store_failed(&e))?.is_none() {
+        return Err(refusal(Fault::Conflict, "the device has just got another client: try again"));
+    }
     note(&admin, &by, "device token made", json!({"device_id": device_id.as_str()})).await?;
     let client_id = caller.client_id.expose().to_owned();
     let device_id = device_id.as_str().to_owned();

@@ -202,6 +202,8 @@ pub(crate) struct ToolServerSettings {
     start_timeout_ms: Option<u64>,
     /// True to fill in forms that the server requests during a call with its proposed defaults.
     accept_defaults: Option<bool>,
+    /// True to trust it with its own tools: what it answers makes none of them ask, except those that unlock, pay and the like.
+    trust: Option<bool>,
 }
 
 /// Tools of a device.

@@ -9,7 +9,9 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use hearken_base::tasks::Tasks;
 use hearken_chat::turns::RequestOptions;
-use hearken_chat::{Asker, ChatError, ChatService, ChatSettings, HeldCalls, PublishedEvents};
+use hearken_chat::{
+    Asker, ChatError, ChatService, ChatSettings, HeldCalls, PublishedEvents, TouchedSessions,
+};
 use hearken_cluster::{LocalBus, LocalLocks};
 use hearken_dialogue::testkit::{LlmAct, Script, ScriptedLlm};
 use hearken_dialogue::turn_trace::TurnJournal;
@@ -219,6 +221,7 @@ impl ChatInProcess {
             roles: Arc::new(|_| None),
             tasks: Tasks::new(8, GRACE, process.clone()),
             held: HeldCalls::default(),
+            touched: TouchedSessions::default(),
             published: PublishedEvents::default(),
             turn_journal: TurnJournal::default(),
         };

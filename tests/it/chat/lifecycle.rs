@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hearken_base::tasks::Tasks;
-use hearken_chat::{Asker, ChatService, ChatSettings, HeldCalls, PublishedEvents};
+use hearken_chat::{Asker, ChatService, ChatSettings, HeldCalls, PublishedEvents, TouchedSessions};
 use hearken_cluster::{LocalBus, LocalLocks};
 use hearken_dialogue::testkit::ScriptedLlm;
 use hearken_dialogue::turn_trace::TurnJournal;
@@ -38,6 +38,7 @@ async fn deleted_sessions_are_forgotten_with_their_worlds_when_their_time_is_ove
         settings: ChatSettings { purge_after, ..ChatSettings::default() }.into(),
         tasks: Tasks::new(8, Duration::ZERO, CancellationToken::new()),
         held: HeldCalls::default(),
+        touched: TouchedSessions::default(),
         published: PublishedEvents::default(),
         roles: Arc::new(|_| None),
         turn_journal: TurnJournal::default(),

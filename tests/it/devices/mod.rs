@@ -7,6 +7,7 @@ mod handshake;
 mod images;
 mod instructions;
 mod ota;
+mod outside;
 mod people;
 mod rest;
 mod roles;

@@ -59,6 +59,7 @@ impl Server {
         let child = Command::new(program())
             .arg("serve")
             .current_dir(folder.path())
+            .env("HEARKEN__SERVER__DATA_DIR", folder.path())
             .env("PATH", path_with(engines))
             .env("CLOUD_HOST", "127.0.0.1")
             .env("CLOUD_PORT", port.to_string())

@@ -25,6 +25,8 @@ fn lines(server: &ServerProcess, message: &str) -> Vec<Value> {
 #[tokio::test]
 async fn the_start_tells_what_is_open_to_whom() {
     const NEAR: &str = "this machine and its private networks; others with the admin token";
+    const DEVICES: &str = "devices on this machine; others with a device's token, from outside after \
+                           their code was entered";
     let vendors = Vendors::start().await;
     let settings = [
         ("HEARKEN__GATEWAY__OPEN_TO_ALL", "true"),
@@ -39,7 +41,7 @@ async fn the_start_tells_what_is_open_to_whom() {
     assert_eq!(
         rows.collect::<Vec<_>>(),
         [
-            ("INFO", "devices", "devices on this machine; others with a device's token"),
+            ("INFO", "devices", DEVICES),
             ("WARN", "text clients", "everybody"),
             ("INFO", "chat sessions", NEAR),
             ("INFO", "museum clients", "clients with `museum.token`"),

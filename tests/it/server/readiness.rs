@@ -1,19 +1,14 @@
 //! `/readyz` while dependencies fail and come back: the store as a SQLite file and on a PostgreSQL of
 //! the test's own, Redis, and the services of a turn.
 
-use std::time::Duration;
-
 use hearken::config::Config;
 use hearken_base::Secret;
 use hearken_engines::supervise::Engine;
-use hearken_proto::device::ListenMode;
-use hearken_test_support::vendors::{Behaviour, ListenAiAsr, ListenAiTts};
+use hearken_test_support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, nowhere};
 use hearken_test_support::{eventually_within, free_port};
 use serde_json::{Value, json};
 
 use super::PATIENCE;
-use super::person::Person;
-use super::voices::SPEECH;
 use crate::support::app::{TestServer, Vendors};
 use crate::support::postgres::Postgres;
 
@@ -115,14 +110,50 @@ async fn without_redis_or_a_service_the_server_goes_on() {
     .await;
     let told = until(&server, 200, "degraded").await;
     assert_eq!(told["dependencies"]["redis"], "down", "{told}");
-    assert_eq!(told["dependencies"]["asr"], "ready", "nobody has asked it yet: {told}");
-    let mut person = Person::meet(&server.device_url(), 1, ListenMode::Auto).await;
-    person.say(&SPEECH).await;
-    eventually_within(Duration::from_secs(20), "the recogniser is down", async || {
+    let told = until_service(&server, "asr", "down").await;
+    assert_eq!(told["failures"], json!({"asr": "unavailable"}), "nobody has asked it yet: {told}");
+    vendors.asr.set(Behaviour::Normal);
+    until_service(&server, "asr", "ready").await;
+    server.stop().await;
+}
+
+/// Waits until the server says so of a service.
+async fn until_service(server: &TestServer, service: &str, state: &str) -> Value {
+    eventually_within(PATIENCE, state, async || {
         let (status, answer) = server.readiness().await;
-        (status == 200 && answer["dependencies"]["asr"] == "down").then_some(())
+        (status == 200 && answer["dependencies"][service] == state).then_some(answer)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn services_at_closed_ports_are_down_though_nobody_has_used_them() {
+    let (server, _vendors) = server(|config| {
+        config.asr.url = nowhere("ws");
+        config.llm.base_url = format!("{}/v1", nowhere("http"));
+        config.tts.url = nowhere("ws");
     })
     .await;
-    drop(person);
+    for service in ["asr", "llm", "tts"] {
+        let told = until_service(&server, service, "down").await;
+        assert_eq!(told["failures"][service], "unavailable", "{told}");
+        assert!(!told.to_string().contains("127.0.0.1"), "strangers may ask: {told}");
+        let up = server
+            .metric(&format!("hearken_provider_up{{port=\"{service}\",backend=\"0\"}}"))
+            .await;
+        assert!(up < 0.5, "{service}: {up}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_key_that_is_refused_is_known_before_the_first_turn() {
+    let vendors = Vendors::start().await;
+    vendors.llm.set(Behaviour::HttpStatus(401, None));
+    let server = TestServer::start(&vendors, |_| {}).await;
+    let told = until_service(&server, "llm", "down").await;
+    assert_eq!(told["failures"], json!({"llm": "unauthorized"}), "{told}");
+    vendors.llm.set(Behaviour::Normal);
+    until_service(&server, "llm", "ready").await;
     server.stop().await;
 }

@@ -92,6 +92,7 @@ pub(super) fn hearken(vendors: &Vendors, folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hearken"));
     command
         .current_dir(folder)
+        .env("HEARKEN__SERVER__DATA_DIR", folder)
         .env("CLOUD_HOST", "127.0.0.1")
         .env("CLOUD_PORT", "0")
         .env("ASR_URL", vendors.asr.url())

@@ -214,7 +214,7 @@ async fn a_tool_that_was_changed_is_not_called_before_the_person_agrees() {
     let _client = changed(&server).await;
     let mut person = Person::meet_with_tools(&server.device_url(), Toolbox::default()).await;
     person.until_sent(r#""result":{"tools":["#).await;
-    for question in ["May I use read news of press?", "May I use the camera?"] {
+    for question in ["May I read the news?", "May I use the camera?"] {
         person.say(&SPEECH).await;
         assert_eq!(person.answer().await.sentences, [question]);
     }

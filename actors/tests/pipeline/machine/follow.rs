@@ -9,6 +9,7 @@ use hearken_socket::testkit::Received;
 
 use super::events::{Hears, Mode};
 use super::judge::{Connection, Faults, fault};
+use super::outside::TOOL_TAKES;
 use super::possible::{Possible, Wire};
 use super::table::{About, Event, Model, State, Utterance};
 use super::trace::{Entry, Seen};
@@ -70,6 +71,7 @@ impl Follower {
             results: Vec::new(),
             to_finish: false,
             to_ask: None,
+            finishes_at: Duration::ZERO,
             silent: false,
             works_until: opened,
             plays_until: opened,
@@ -269,6 +271,11 @@ impl Follower {
             Seen::Works(until) => {
                 for possible in &mut self.possible {
                     possible.works_until = possible.works_until.max(*until);
+                }
+            }
+            Seen::Called(tool) if tool == "do_finishes" => {
+                for possible in &mut self.possible {
+                    possible.finishes_at = at + TOOL_TAKES;
                 }
             }
             Seen::Received(told) => self.told(at, told),

@@ -58,6 +58,9 @@ struct Known {
     voices: Vec<Voice>,
 }
 
+/// Time that a slow tool takes.
+pub(super) const TOOL_TAKES: Duration = ms(2_000);
+
 /// The ports of one device's life.
 pub(crate) struct Outside {
     known: Mutex<Known>,
@@ -268,7 +271,7 @@ impl ToolSource for ServerTools {
         Box::pin(async move {
             trace.note(Seen::Called(call.name.clone()));
             match call.name.as_str() {
-                "do_slow" | "do_finishes" => tokio::time::sleep(ms(2_000)).await,
+                "do_slow" | "do_finishes" => tokio::time::sleep(TOOL_TAKES).await,
                 "do_never" => std::future::pending().await,
                 "do_fails" => return Err(ToolError::Failed("it is broken".into())),
                 _ => {}

@@ -26,6 +26,8 @@ pub(super) struct Possible {
     pub(super) to_finish: bool,
     /// The model has to be asked by then.
     pub(super) to_ask: Option<Duration>,
+    /// A call that goes on when its turn is cut ends then.
+    pub(super) finishes_at: Duration,
     /// The model ends without a word, and nothing is to be said.
     pub(super) silent: bool,
     /// The turn's ports work until then.
@@ -75,8 +77,11 @@ impl Possible {
         }
         if begins {
             let asks = new.state == State::Thinking && new.about == About::Question;
-            self.to_ask = asks.then_some(at + SOON);
-            (self.works_until, self.plays_until) = (at, at);
+            // The same words again wait for the call that was made for them.
+            let again = matches!(event, Event::NoWords | Event::EarlierNothing);
+            let from = if again { at.max(self.finishes_at) } else { at };
+            self.to_ask = asks.then_some(from + SOON);
+            (self.works_until, self.plays_until) = (from, at);
         }
         if new.sounds && !old.sounds {
             self.plays_until = at;

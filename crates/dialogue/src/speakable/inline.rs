@@ -7,7 +7,7 @@ use super::blocks::{self, Fence, Opening};
 use super::marks::{self, MarkEffect, Run};
 use super::spacing::{Spacing, TextSink};
 use super::tags::{self, Tag};
-use super::{Found, formula, links};
+use super::{Found, asides, formula, links};
 
 /// Number of kinds of mark runs.
 const KINDS: usize = 6;
@@ -168,7 +168,15 @@ impl Writer {
                 self.end_line(out);
                 Step::Take(1)
             }
+            '(' | '（' | '*' if self.begins_sentence() => match asides::direction(rest, end) {
+                Found::Yes(len) => self.aside(len),
+                Found::No if c == '*' => self.emphasis(c, rest, end, out),
+                Found::No => self.face(c, rest, end, out),
+                Found::Wait => Step::Wait,
+            },
             '*' | '_' | '~' => self.emphasis(c, rest, end, out),
+            '(' | '（' => self.face(c, rest, end, out),
+            c if asides::is_left_arm(c) => self.face(c, rest, end, out),
             '`' => self.open_code(rest, end, out),
             '[' => self.link(rest, end, out),
             '!' => self.image(rest, end, out),
@@ -203,6 +211,29 @@ impl Writer {
             },
             c => self.literal(c, out),
         }
+    }
+
+    pub(super) fn has_left_out(&self) -> bool {
+        self.spacing.has_left_out()
+    }
+
+    /// Reports whether the next word begins a sentence.
+    fn begins_sentence(&self) -> bool {
+        self.before.is_none() || self.spacing.last().is_none_or(|c| "。！？…!?.".contains(c))
+    }
+
+    fn face(&mut self, c: char, rest: &str, end: bool, out: &mut impl TextSink) -> Step {
+        match asides::face(rest, end) {
+            Found::Yes(len) => self.aside(len),
+            Found::No => self.literal(c, out),
+            Found::Wait => Step::Wait,
+        }
+    }
+
+    /// Drops what is not said aloud.
+    fn aside(&mut self, len: usize) -> Step {
+        self.spacing.lose();
+        self.drop(')', len)
     }
 
     fn emphasis(&mut self, mark: char, rest: &str, end: bool, out: &mut impl TextSink) -> Step {
@@ -433,7 +464,10 @@ fn is_name(c: Option<char>) -> bool {
 
 /// Reports whether this character can be a mark.
 fn is_mark(c: char) -> bool {
-    matches!(c, '\n' | '*' | '_' | '~' | '`' | '[' | '!' | '<' | '&' | '\\' | '$' | '|' | '#')
+    matches!(
+        c,
+        '\n' | '*' | '_' | '~' | '`' | '[' | '!' | '<' | '&' | '\\' | '$' | '|' | '#' | '(' | '（'
+    ) || asides::is_left_arm(c)
 }
 
 /// Reports whether an address can begin with this letter.

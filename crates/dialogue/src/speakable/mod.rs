@@ -4,8 +4,9 @@
 //! the synthesiser does that.
 //!
 //! `blocks` parses the beginning of lines and `inline` the rest, with the help of `links`, `tags`,
-//! `marks` and `formula`. `symbols` decides which characters are spoken. `spacing` writes the plain text.
+//! `marks`, `asides` and `formula`. `symbols` decides which characters are spoken. `spacing` writes the plain text.
 
+mod asides;
 mod blocks;
 mod formula;
 mod inline;
@@ -34,6 +35,8 @@ pub struct Cleaner {
     /// Text that cannot be interpreted before more of it arrives.
     held: String,
     writer: Writer,
+    /// Set if an ended text had something that is not said aloud.
+    left_out: bool,
 }
 
 impl Cleaner {
@@ -69,7 +72,13 @@ impl Cleaner {
     pub(super) fn end(&mut self, out: &mut impl TextSink) {
         self.read(true, out);
         debug_assert!(self.held.is_empty(), "at the end nothing is undecided");
-        *self = Self::default();
+        *self = Self { left_out: self.has_left_out(), ..Self::default() };
+    }
+
+    /// Reports whether anything of its texts is not said aloud: an emoji, a face, a stage direction. An answer of nothing else
+    /// is one, without words.
+    pub fn has_left_out(&self) -> bool {
+        self.left_out || self.writer.has_left_out()
     }
 
     fn read(&mut self, end: bool, out: &mut impl TextSink) {

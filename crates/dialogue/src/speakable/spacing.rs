@@ -45,6 +45,8 @@ pub(super) struct Spacing {
     last: Option<char>,
     /// Set if an ornament was removed since the last character.
     lost: bool,
+    /// Set if anything was removed that is not said aloud.
+    left_out: bool,
 }
 
 impl Spacing {
@@ -61,7 +63,7 @@ impl Spacing {
         match treatment(c) {
             Treatment::Said => self.put(c, out),
             Treatment::Part => {}
-            Treatment::Ornament => self.lost = true,
+            Treatment::Ornament => self.lose(),
             Treatment::Separator => self.space(out),
             Treatment::Number(number) => {
                 self.space(out);
@@ -73,7 +75,12 @@ impl Spacing {
 
     /// Notes that something was removed here, as an ornament is.
     pub(super) fn lose(&mut self) {
-        self.lost = true;
+        (self.lost, self.left_out) = (true, true);
+    }
+
+    /// Reports whether anything was removed that is not said aloud.
+    pub(super) fn has_left_out(&self) -> bool {
+        self.left_out
     }
 
     pub(super) fn space(&mut self, out: &mut impl TextSink) {

@@ -94,6 +94,21 @@ fn formulas_are_plain_signs() {
 }
 
 #[test]
+fn faces_and_stage_directions_are_not_said() {
+    check(&[
+        ("今天好开心(≧▽≦)！", "今天好开心！"),
+        ("好的(๑•̀ㅂ•́)و✧", "好的"),
+        ("（微笑着）你好呀，很高兴见到你。", "你好呀，很高兴见到你。"),
+        ("*laughs* Hello there, my friend.", "Hello there, my friend."),
+        ("Sure! (sighs) It is late.", "Sure! It is late."),
+        ("北京（中国的首都）今天晴。", "北京（中国的首都）今天晴。"),
+        ("（注意）明天下雨。", "（注意）明天下雨。"),
+        ("*Note* this: f(x) = (a+b).", "Note this: f(x) = (a+b)."),
+        ("他（笑着）走了。", "他（笑着）走了。"),
+    ]);
+}
+
+#[test]
 fn emphasis_needs_no_spaces_in_chinese() {
     check(&[
         ("这是**重点**内容", "这是重点内容"),

@@ -4,12 +4,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use hearken_ports::{Tool, ToolCall, ToolError, ToolOutput, ToolRequest, ToolSource};
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 
+use super::finishing::{LateResult, LateResults, SharedOutcome};
 use super::image_description::describe_pictures;
 use super::offer::{Offer, Offered, SourceSlot};
 use super::outcome::{CUT_SHORT, GOES_ON, Outcome, render};
@@ -50,7 +52,9 @@ impl EndedCall {
 pub struct Calls {
     running: FuturesUnordered<BoxFuture<'static, (usize, Outcome)>>,
     results: Vec<Option<EndedCall>>,
-    finishes: Vec<bool>,
+    /// Calls that must finish, with their results whoever waits for them.
+    finishing: Vec<Option<LateResult>>,
+    late: LateResults,
     begun: Instant,
     max_result_bytes: usize,
 }
@@ -64,6 +68,11 @@ impl Calls {
         Some(number)
     }
 
+    fn wait_for_finishing(&mut self, number: usize, late: LateResult) {
+        self.running.push(late.outcome.clone().map(move |outcome| (number, outcome)).boxed());
+        self.finishing[number] = Some(late);
+    }
+
     fn note(&mut self, number: usize, outcome: Outcome) {
         let ended = EndedCall::with(outcome, self.max_result_bytes, self.begun.elapsed());
         self.results[number] = Some(ended);
@@ -74,21 +83,26 @@ impl Calls {
         self.results.get(number)?.as_ref()
     }
 
-    /// Returns the end of each call, in their order. Cancels calls without a result.
+    /// Returns the end of each call, in their order. Cancels calls without a result, except those that must finish, whose
+    /// results a later turn may have.
     pub fn end(self) -> Vec<EndedCall> {
         let took = self.begun.elapsed();
-        let missing = |finishes| {
-            let text = if finishes { GOES_ON } else { CUT_SHORT }.to_owned();
+        let missing = |finishing: Option<LateResult>| {
+            let text = if finishing.is_some() { GOES_ON } else { CUT_SHORT }.to_owned();
+            if let Some(late) = finishing {
+                self.late.keep(late);
+            }
             EndedCall { text, failure: None, cut_short: true, took }
         };
-        let pairs = self.results.into_iter().zip(self.finishes);
-        pairs.map(|(result, finishes)| result.unwrap_or_else(|| missing(finishes))).collect()
+        let pairs = self.results.into_iter().zip(self.finishing);
+        pairs.map(|(result, finishing)| result.unwrap_or_else(|| missing(finishing))).collect()
     }
 }
 
 impl Toolbox {
     /// Begins these calls. Each ends by the deadline `until`. `asked` holds the person's words,
-    /// which are part of the question to the image describer.
+    /// which are part of the question to the image describer. A call that a turn before this one has
+    /// begun, and that goes on, is not made again.
     pub fn begin(
         &self,
         offer: &Offer,
@@ -99,11 +113,21 @@ impl Toolbox {
         let mut begun = Calls {
             running: FuturesUnordered::new(),
             results: vec![None; calls.len()],
-            finishes: vec![false; calls.len()],
+            finishing: vec![None; calls.len()],
+            late: self.late.clone(),
             begun: Instant::now(),
             max_result_bytes: self.settings.max_result_bytes,
         };
         for (number, request) in calls.iter().enumerate() {
+            let late = |outcome: SharedOutcome| LateResult {
+                call: request.id.clone(),
+                asked: asked.to_owned(),
+                outcome,
+            };
+            if let Some(outcome) = self.late.get(&request.id) {
+                begun.wait_for_finishing(number, late(outcome));
+                continue;
+            }
             match self.check(offer, request) {
                 Ok(_) if begun.running.len() >= MAX_CALLS => {
                     let why = ToolError::Failed("too many calls at once".into());
@@ -112,20 +136,24 @@ impl Toolbox {
                 Ok((slot, tool, call)) => {
                     let work = execute(slot, call, until);
                     let kept = if tool.finishes { self.finishing.keep(work) } else { Err(work) };
-                    begun.finishes[number] = kept.is_ok();
+                    let finishes = kept.is_ok();
                     let work =
                         kept.unwrap_or_else(|cancelled_with_its_turn| cancelled_with_its_turn);
                     let describer = self.describer.clone();
                     let asked = asked.to_owned();
-                    begun.running.push(Box::pin(async move {
-                        let outcome = match (work.await, describer) {
+                    let work = async move {
+                        match (work.await, describer) {
                             (Ok(output), Some(describer)) => {
                                 Ok(describe_pictures(output, &describer, &asked, until).await)
                             }
                             (outcome, _) => outcome,
-                        };
-                        (number, outcome)
-                    }));
+                        }
+                    };
+                    if finishes {
+                        begun.wait_for_finishing(number, late(work.boxed().shared()));
+                    } else {
+                        begun.running.push(work.map(move |outcome| (number, outcome)).boxed());
+                    }
                 }
                 Err(error) => begun.note(number, Err(error)),
             }

@@ -8,6 +8,7 @@ use hearken_base::language::{Language, is_han};
 use hearken_ports::{ChatMessage, ToolError, ToolRequest};
 use tokio::time::Instant;
 
+use super::act::{act, spoken};
 use super::held_call::{HELD, HeldCall, ONE_AT_A_TIME, TOO_LARGE};
 use super::offer::{Offer, Offered};
 use super::policy::{ToolPolicy, is_camera};
@@ -18,8 +19,6 @@ use crate::phrases::Phrase;
 const MAX_ARGUMENTS_BYTES: usize = 16 << 10;
 /// Longest answer that may be a yes, in characters.
 const MAX_ANSWER_CHARS: usize = 80;
-/// Longest name in a question, in characters.
-const MAX_NAME_CHARS: usize = 40;
 
 /// Words that may stand beside a yes, and are none.
 const BESIDE: [&str; 15] = [
@@ -45,7 +44,7 @@ const BESIDE: [&str; 15] = [
 pub struct ConsentSettings {
     /// Question about a tool that takes pictures.
     pub camera: Phrase,
-    /// Question about another tool. `{tool}` and `{source}` are replaced by their names.
+    /// Question about another tool. `{act}` is replaced by what it would do, `{tool}` and `{source}` by their names.
     pub tool: Phrase,
     /// Words and phrases of both languages that agree.
     pub words: Vec<String>,
@@ -96,16 +95,20 @@ impl Default for ConsentSettings {
 }
 
 impl ConsentSettings {
-    /// Returns the question about a call of this source, in the language in which the person spoke.
-    /// It has nothing that the model wrote.
+    /// Returns the question about a call of this source, in the language in which the person spoke. Of
+    /// what the model wrote, it has only what the call would act on, as a few plain words.
     fn question(&self, of: &HeldCall, source: &str) -> String {
         let language = Language::from_key(&of.asked).unwrap_or_default();
         if is_camera(&of.tool.name) {
             return self.camera.in_language(language).to_owned();
         }
-        let tool = spoken_name(&of.tool.name);
-        let source = spoken_name(source);
-        self.tool.in_language(language).replace("{tool}", &tool).replace("{source}", &source)
+        let names = [
+            ("{act}", act(&of.tool, &of.request.arguments, language)),
+            ("{tool}", spoken(&of.tool.name)),
+            ("{source}", spoken(source)),
+        ];
+        let question = self.tool.in_language(language).to_owned();
+        names.iter().fold(question, |question, (key, name)| question.replace(key, name))
     }
 
     /// Reports whether the words are a yes and nothing else. Anything beside it, such as a `not` or
@@ -158,14 +161,6 @@ fn tokens(words: &str) -> Vec<String> {
     tokens
 }
 
-/// Returns a name as words: `files.delete_all` becomes `files delete all`.
-fn spoken_name(name: &str) -> String {
-    let plain = name.chars().map(|c| if c.is_alphanumeric() { c } else { ' ' });
-    let plain: String = plain.collect();
-    let words: Vec<&str> = plain.split_whitespace().collect();
-    words.join(" ").chars().take(MAX_NAME_CHARS).collect()
-}
-
 /// Calls of one round, divided by what may happen to them.
 pub struct Screened {
     /// Calls that are made now.
@@ -198,7 +193,7 @@ impl Toolbox {
         let mut all = Screened { made: Vec::new(), results: Vec::new(), held: None };
         for call in calls {
             let offered = offer.find(&call.name);
-            let policy = offered.map_or(ToolPolicy::Allow, |o| self.policy(offer, o, before));
+            let policy = offered.map_or(ToolPolicy::Allow, |o| self.policy(offer, o, call, before));
             let result = match (policy, offered) {
                 (ToolPolicy::Ask, Some(offered)) if self.is_right(offer, call) => {
                     Some(self.hold_back(&mut all.held, call, offered, asked))
@@ -355,8 +350,8 @@ mod tests {
 
     #[test]
     fn names_are_spoken_as_short_plain_words() {
-        assert_eq!(spoken_name("files.delete_all"), "files delete all");
-        assert_eq!(spoken_name("删除 文件!"), "删除 文件");
-        assert_eq!(spoken_name(&"字".repeat(99)).chars().count(), MAX_NAME_CHARS);
+        assert_eq!(spoken("files.delete_all"), "files delete all");
+        assert_eq!(spoken("删除 文件!"), "删除 文件");
+        assert_eq!(spoken(&"字".repeat(99)).chars().count(), 40);
     }
 }

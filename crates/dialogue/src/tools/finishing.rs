@@ -1,10 +1,11 @@
 //! Calls that continue after their turn was cut or their connection ended, because they have begun
-//! to change something. Not for calls that end with their turn.
+//! to change something, and their results for a later turn. Not for calls that end with their turn.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use futures_util::future::BoxFuture;
-use hearken_ports::ToolError;
+use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, Shared};
+use hearken_ports::{ToolError, ToolRequest};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
 
@@ -15,6 +16,56 @@ use super::outcome::Outcome;
 const MAX_OF_CONVERSATION: usize = 8;
 /// Maximum number of such calls on a server.
 const MAX_IN_ALL: usize = 1_024;
+
+/// Result of a call that finishes, whoever waits for it.
+pub(super) type SharedOutcome = Shared<BoxFuture<'static, Outcome>>;
+
+/// Results of calls of one conversation whose turns were cut before them.
+#[derive(Clone, Default)]
+pub(super) struct LateResults(Arc<Mutex<Vec<LateResult>>>);
+
+/// Result of a call whose turn was cut.
+#[derive(Clone)]
+pub(super) struct LateResult {
+    /// Id of the call.
+    pub(super) call: String,
+    /// Words of the person for which it was made.
+    pub(super) asked: String,
+    pub(super) outcome: SharedOutcome,
+}
+
+impl LateResults {
+    fn all(&self) -> MutexGuard<'_, Vec<LateResult>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a result. Of more than [`MAX_OF_CONVERSATION`], the oldest is dropped.
+    pub(super) fn keep(&self, late: LateResult) {
+        let mut all = self.all();
+        all.retain(|other| other.call != late.call);
+        all.push(late);
+        if all.len() > MAX_OF_CONVERSATION {
+            drop(all.remove(0));
+        }
+    }
+
+    /// Returns the result of a call. It is kept until the conversation has gone on: a turn that asks for it may be cut, too.
+    pub(super) fn get(&self, call: &str) -> Option<SharedOutcome> {
+        self.all().iter().find(|late| late.call == call).map(|late| late.outcome.clone())
+    }
+
+    /// Returns true if a turn with these words takes the result of this call: it has come, or the call was made for the same
+    /// words, after which a noise was heard. Other words are answered without waiting.
+    pub(super) fn is_for(&self, call: &str, asked: &str) -> bool {
+        let has_come = |late: &LateResult| late.outcome.clone().now_or_never().is_some();
+        self.all().iter().any(|late| late.call == call && (late.asked == asked || has_come(late)))
+    }
+
+    /// Drops the results of all other calls.
+    pub(super) fn retain(&self, calls: &[ToolRequest]) {
+        self.all().retain(|late| calls.iter().any(|call| call.id == late.call));
+    }
+}
 
 /// Calls of one conversation that must finish. Each ends within its own timeout, and at the latest
 /// when the last conversation that shares this is gone.

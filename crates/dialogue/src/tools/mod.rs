@@ -2,8 +2,9 @@
 //! model may call: the turn does. Not for sources.
 //!
 //! Reading order: [`definition`], `offer`, [`toolbox`], [`toolset_interner`], [`names`], [`policy`],
-//! [`held_call`], [`consent`], [`calls`], [`finishing`], [`schema`], `image_description`, [`outcome`].
+//! [`held_call`], [`consent`], `act`, [`calls`], [`finishing`], [`schema`], `image_description`, [`outcome`].
 
+mod act;
 pub mod calls;
 pub mod consent;
 pub mod definition;

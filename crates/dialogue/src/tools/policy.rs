@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use hearken_ports::{ChatMessage, Provenance, Role, Tool};
+use hearken_ports::{ChatMessage, Provenance, Role, Tool, ToolRequest};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::offer::{Offer, Offered};
 use super::toolbox::Toolbox;
@@ -95,6 +96,9 @@ const RISKY_WORDS_ZH: [&str; 27] = [
     "卸载",
 ];
 
+/// Things in arguments with which a tool does what the words above name.
+const RISKY_THINGS_ZH: [&str; 6] = ["门", "锁", "保险箱", "保险柜", "阀", "闸"];
+
 /// What a model may do with a tool. A later one is stricter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -160,18 +164,26 @@ impl ToolPolicies {
     }
 
     /// Returns the policy of a call. `follows_untrusted` tells if the model has read an untrusted
-    /// result of another tool; it is asked only if it matters.
+    /// result of another tool that counts; it is asked only if it matters. `names_risk` tells if the
+    /// arguments name a lock, a payment and the like.
     fn of_call(
         &self,
         of: &Provenance,
         tool: &Tool,
-        follows_untrusted: impl FnOnce() -> bool,
+        follows_untrusted: impl FnOnce(&dyn Fn(&Provenance) -> bool) -> bool,
+        names_risk: impl FnOnce() -> bool,
     ) -> ToolPolicy {
         // People who are asked before each call learn to say yes. What leads a model astray is a result that a stranger
         // may have written. Decision 0049.
-        let risky = tool.destructive || is_camera(&of.tool) || !of.simulated && is_risky(&of.tool);
+        let forgives = of.own_trust && !is_risky(&of.tool) && !names_risk();
+        let risky = tool.destructive
+            || is_camera(&of.tool)
+            || !of.simulated && (is_risky(&of.tool) || of.own_trust && !forgives);
         let configured = self.configured(&of.source, &of.tool).unwrap_or_else(|| {
-            if risky && follows_untrusted() { ToolPolicy::Ask } else { ToolPolicy::Allow }
+            // A household's own server marks each lamp as destructive: where it is trusted, its results are no strangers'
+            // to its tools. Decision 0085.
+            let counts = |read: &Provenance| !(forgives && read.source == of.source);
+            if risky && follows_untrusted(&counts) { ToolPolicy::Ask } else { ToolPolicy::Allow }
         });
         if of.changed { configured.max(self.changed) } else { configured }
     }
@@ -195,12 +207,18 @@ impl Toolbox {
         &self,
         offer: &Offer,
         offered: &Offered,
+        call: &ToolRequest,
         before: &[ChatMessage],
     ) -> ToolPolicy {
         let of = self.provenance(offered);
         // The policies are read at each call: a conversation may last for hours. Decision 0077.
         let policies = self.settings.policies.get();
-        policies.of_call(&of, &offered.tool, || self.follows_untrusted(offer, offered, before))
+        policies.of_call(
+            &of,
+            &offered.tool,
+            |counts| self.follows_untrusted(offer, offered, before, counts),
+            || name_risk(&call.arguments),
+        )
     }
 
     /// Returns the provenance of an offered tool. A source that is gone is not trusted.
@@ -212,8 +230,14 @@ impl Toolbox {
         )
     }
 
-    /// Reports whether these messages hold an untrusted result of another tool than this.
-    fn follows_untrusted(&self, offer: &Offer, than: &Offered, before: &[ChatMessage]) -> bool {
+    /// Reports whether these messages hold an untrusted result of another tool than this, that counts.
+    fn follows_untrusted(
+        &self,
+        offer: &Offer,
+        than: &Offered,
+        before: &[ChatMessage],
+        counts: &dyn Fn(&Provenance) -> bool,
+    ) -> bool {
         let calls = before.iter().flat_map(|message| &message.calls);
         let names: HashMap<&str, &str> =
             calls.map(|call| (call.id.as_str(), call.name.as_str())).collect();
@@ -223,7 +247,8 @@ impl Toolbox {
             let name = names.get(message.answers.as_str());
             let Some(offered) = name.and_then(|name| offer.find(name)) else { return true };
             let is_same = offered.source == than.source && offered.tool.name == than.tool.name;
-            !is_same && !self.provenance(offered).trusted
+            let of = self.provenance(offered);
+            !is_same && !of.trusted && counts(&of)
         };
         read.into_iter().any(of_another)
     }
@@ -245,12 +270,37 @@ fn is_risky(name: &str) -> bool {
         || has_word(&words(name), &["record"]) && has_word(&words(name), &RECORDED_WORDS)
 }
 
+/// Reports whether arguments name a lock, a payment and the like. Those that cannot be read do.
+fn name_risk(arguments: &str) -> bool {
+    fn is_or_holds_risk(value: &Value) -> bool {
+        let names =
+            |text: &str| is_risky(text) || RISKY_THINGS_ZH.iter().any(|thing| text.contains(thing));
+        match value {
+            Value::String(text) => names(text),
+            Value::Array(values) => values.iter().any(is_or_holds_risk),
+            Value::Object(members) => {
+                members.iter().any(|(key, value)| names(key) || is_or_holds_risk(value))
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => false,
+        }
+    }
+    super::calls::arguments(arguments)
+        .map_or(true, |arguments| is_or_holds_risk(&Value::Object(arguments)))
+}
+
 fn has_word(words: &[String], list: &[&str]) -> bool {
     words.iter().any(|word| list.contains(&word.as_str()))
 }
 
 /// Returns the words of a name, in lower case and the singular.
 fn words(name: &str) -> Vec<String> {
+    let spaced = spaced(name);
+    let words = spaced.split(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty());
+    words.map(|word| word.strip_suffix('s').unwrap_or(word).to_owned()).collect()
+}
+
+/// Returns a name in lower case, with a space where a capital begins another word.
+pub(super) fn spaced(name: &str) -> String {
     let mut spaced = String::with_capacity(name.len() + 8);
     let mut before_is_lower = false;
     for c in name.chars() {
@@ -260,14 +310,11 @@ fn words(name: &str) -> Vec<String> {
         before_is_lower = c.is_lowercase();
         spaced.extend(c.to_lowercase());
     }
-    let words = spaced.split(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty());
-    words.map(|word| word.strip_suffix('s').unwrap_or(word).to_owned()).collect()
+    spaced
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
-
     use super::*;
 
     fn policies(patterns: &[(&str, ToolPolicy)]) -> ToolPolicies {
@@ -317,7 +364,12 @@ mod tests {
             ("home/light.all_off", ToolPolicy::Never),
         ]);
         let of = |source: &str, name: &str| {
-            all.of_call(&Provenance::untrusted(source, name), &tool(name, false), || false)
+            all.of_call(
+                &Provenance::untrusted(source, name),
+                &tool(name, false),
+                |_| false,
+                || false,
+            )
         };
         assert_eq!(of("home", "light.all_off"), ToolPolicy::Never);
         assert_eq!(of("home", "light.on"), ToolPolicy::Allow);
@@ -329,7 +381,7 @@ mod tests {
     fn only_risky_tools_ask_and_only_after_an_untrusted_result() {
         let of = |name: &str, destructive, follows| {
             let provenance = Provenance::untrusted("s", name);
-            policies(&[]).of_call(&provenance, &tool(name, destructive), || follows)
+            policies(&[]).of_call(&provenance, &tool(name, destructive), |_| follows, || false)
         };
         assert_eq!(of("take_photo", false, true), ToolPolicy::Ask);
         assert_eq!(of("take_photo", false, false), ToolPolicy::Allow);
@@ -364,6 +416,54 @@ mod tests {
     }
 
     #[test]
+    fn a_trusted_source_makes_its_own_tools_ask_only_where_they_are_risky() {
+        let home =
+            |tool: &str, own_trust| Provenance { own_trust, ..Provenance::untrusted("home", tool) };
+        let web = Provenance::untrusted("web", "read_page");
+        // The model has read a result of this tool; the arguments name a risk or do not.
+        let of = |name: &str, own_trust, read: &Provenance, risk| {
+            let follows = |counts: &dyn Fn(&Provenance) -> bool| counts(read);
+            policies(&[]).of_call(&home(name, own_trust), &tool(name, true), follows, || risk)
+        };
+        let lamp = home("HassTurnOn", true);
+        for (name, own_trust, read, risk, policy) in [
+            ("HassTurnOff", false, &lamp, false, ToolPolicy::Ask),
+            ("HassTurnOff", true, &lamp, false, ToolPolicy::Allow),
+            ("HassTurnOff", true, &lamp, true, ToolPolicy::Ask),
+            ("HassTurnOff", true, &web, false, ToolPolicy::Ask),
+            ("unlock_door", true, &lamp, false, ToolPolicy::Ask),
+        ] {
+            assert_eq!(of(name, own_trust, read, risk), policy, "{name} {own_trust} {risk}");
+        }
+        // Nor does it matter whether the server marks the tool.
+        let follows = |counts: &dyn Fn(&Provenance) -> bool| counts(&lamp);
+        let plain = tool("HassTurnOff", false);
+        let unmarked = policies(&[]).of_call(&lamp, &plain, follows, || true);
+        assert_eq!(unmarked, ToolPolicy::Ask);
+        let named = policies(&[("home/unlock_door", ToolPolicy::Allow)]);
+        let door = home("unlock_door", true);
+        let allowed = named.of_call(&door, &tool("unlock_door", true), |_| true, || true);
+        assert_eq!(allowed, ToolPolicy::Allow);
+    }
+
+    #[test]
+    fn a_risk_in_arguments_is_found_wherever_it_is() {
+        for risky in [
+            r#"{"domain": ["lock"]}"#,
+            r#"{"entity_id": "lock.front"}"#,
+            r#"{"name": "\u524d\u95e8"}"#,
+            r#"{"of": {"what": ["a", {"pay": 3}]}}"#,
+            "\"{\\\"name\\\": \\\"garage\\\"}\"",
+            "{broken",
+        ] {
+            assert!(name_risk(risky), "{risky}");
+        }
+        for plain in ["", "{}", r#"{"name": "desk lamp", "brightness": 4, "on": true}"#] {
+            assert!(!name_risk(plain), "{plain}");
+        }
+    }
+
+    #[test]
     fn a_changed_definition_makes_a_policy_stricter_and_never_weaker() {
         let changed = Provenance { changed: true, ..Provenance::untrusted("s", "t") };
         for (configured, of_changed, policy) in [
@@ -373,7 +473,7 @@ mod tests {
             (ToolPolicy::Allow, ToolPolicy::Never, ToolPolicy::Never),
         ] {
             let all = ToolPolicies { changed: of_changed, ..policies(&[("s/t", configured)]) };
-            assert_eq!(all.of_call(&changed, &tool("t", false), || false), policy);
+            assert_eq!(all.of_call(&changed, &tool("t", false), |_| false, || false), policy);
             assert_eq!(all.forbids(&changed), policy == ToolPolicy::Never);
         }
     }

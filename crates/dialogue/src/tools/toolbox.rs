@@ -3,11 +3,11 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use hearken_ports::{ImageDescriber, OfferedTool, Tool, ToolSource};
+use hearken_ports::{ImageDescriber, OfferedTool, Tool, ToolRequest, ToolSource};
 use tokio::sync::Semaphore;
 
 use super::ToolSettings;
-use super::finishing::FinishingCalls;
+use super::finishing::{FinishingCalls, LateResults};
 use super::held_call::HeldCall;
 use super::names::{Names, rename};
 use super::offer::{BuiltOffer, Offer, Offered, SourceSlot};
@@ -27,6 +27,7 @@ pub struct Toolbox {
     known: Mutex<KnownSources>,
     /// Calls that continue though their turn is cut.
     pub(super) finishing: FinishingCalls,
+    pub(super) late: LateResults,
     /// Call that waits for the person's permission.
     held: Mutex<Option<HeldCall>>,
 }
@@ -56,6 +57,7 @@ impl Toolbox {
             interner: ToolsetInterner::default(),
             known,
             finishing,
+            late: LateResults::default(),
             held: Mutex::default(),
         }
     }
@@ -80,6 +82,13 @@ impl Toolbox {
     pub fn with_describer(mut self, describer: Option<Arc<dyn ImageDescriber>>) -> Self {
         self.describer = describer;
         self
+    }
+
+    /// Returns those of these calls that went on after their turn was cut, and whose results a turn with these words takes.
+    /// The results of all other calls are dropped: the conversation has gone on without them.
+    pub(crate) fn going_on(&self, calls: Vec<ToolRequest>, asked: &str) -> Vec<ToolRequest> {
+        self.late.retain(&calls);
+        calls.into_iter().filter(|call| self.late.is_for(&call.id, asked)).collect()
     }
 
     /// Returns the settings.

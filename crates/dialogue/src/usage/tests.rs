@@ -65,7 +65,7 @@ fn speech_costs_by_the_hour_and_by_the_character() {
     meter.count("voice", "a", "", &Used { cost_nano: 1, ..Used::default() });
     let reached = meter.reached("a", None);
     assert_eq!(reached, Some(LimitReached { of: LimitOf::Total, limit: Limited::Cost }));
-    let [(_, sum)] = meter.take_unsaved().try_into().unwrap();
+    let [(_, sum)] = meter.take_unsaved().rows.try_into().unwrap();
     assert_eq!(sum.cost_nano, 5_000_000 + 10_000_000 + 5_000_000);
 }
 
@@ -74,7 +74,7 @@ fn what_is_not_stored_is_kept_and_counts_beside_what_other_instances_stored() {
     let (meter, _) = meter(UsageSettings { total_tokens: 30, ..UsageSettings::default() });
     meter.count("voice", "a", "", &tokens(10));
     let rows = meter.take_unsaved();
-    assert_eq!((rows.len(), meter.take_unsaved().len()), (1, 0));
+    assert_eq!((rows.rows.len(), meter.take_unsaved()), (1, UnsavedUsage::default()));
     meter.put_back(rows);
     meter.count("voice", "a", "", &tokens(5));
     let key = |kind: &str, day| UsageKey {
@@ -90,7 +90,7 @@ fn what_is_not_stored_is_kept_and_counts_beside_what_other_instances_stored() {
     assert_eq!(meter.reached("", None), None);
     meter.count("text", "", "", &tokens(1));
     assert!(meter.reached("", None).is_some());
-    let mut rows = meter.take_unsaved();
+    let mut rows = meter.take_unsaved().rows;
     rows.sort_by(|(one, _), (other, _)| one.cmp(other));
     let sums: Vec<_> = rows.iter().map(|(key, used)| (&*key.kind, used.prompt_tokens)).collect();
     assert_eq!(sums, [("text", 1), ("voice", 15)]);
@@ -103,7 +103,7 @@ fn the_names_of_a_crowd_are_not_kept_but_what_it_uses_counts() {
     for number in 0..crowd {
         meter.count("voice", &number.to_string(), "", &tokens(1));
     }
-    let rows = meter.take_unsaved();
+    let rows = meter.take_unsaved().rows;
     assert_eq!(rows.len(), MAX_CLIENTS + 1);
     let sum: u64 = rows.iter().map(|(_, used)| used.turns).sum();
     assert_eq!(sum, u64::try_from(crowd).unwrap());

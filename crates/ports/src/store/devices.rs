@@ -45,8 +45,11 @@ pub struct Device {
     pub first_seen: Timestamp,
     /// Last time that it asked for its settings, or connected while binding is on.
     pub last_seen: Timestamp,
-    /// True after somebody entered its code.
+    /// True after somebody entered its code, or confirmed it.
     pub bound: bool,
+    /// True if it was stored before devices from outside had to be bound, and counts as bound for them until
+    /// somebody confirms or deletes it.
+    pub needs_review: bool,
     /// Agent whose tool clients its conversations use.
     pub agent: String,
     /// Names of tool sources that are switched off in its conversations.
@@ -128,9 +131,9 @@ pub struct DevicePage {
 /// Storage of devices. Every call ends within seconds, with an error if the store is down.
 #[async_trait]
 pub trait DeviceStore: Send + Sync {
-    /// Stores a device's report and returns the device. For a bound device, a report of another
-    /// client changes nothing; for others, the rule decides. A device without a client id takes
-    /// that of the report.
+    /// Stores a device's report and returns the device. For a device that is bound or needs review, a
+    /// report of another client changes nothing; for others, the rule decides. A device without a
+    /// client id takes that of the report, unless it is bound.
     async fn report(
         &self,
         report: &DeviceReport,
@@ -176,6 +179,15 @@ pub trait DeviceStore: Send + Sync {
         now: Timestamp,
     ) -> Result<Option<Device>, StoreError>;
 
+    /// Binds this device and client without a code, and stores the device if it is not. A client to which the device
+    /// does not belong changes nothing: none.
+    async fn confirm(
+        &self,
+        id: &DeviceId,
+        client_id: &Secret,
+        now: Timestamp,
+    ) -> Result<Option<Device>, StoreError>;
+
     /// Names a device; none if there is no such device.
     async fn rename(&self, id: &DeviceId, name: &str) -> Result<Option<Device>, StoreError>;
 
@@ -185,6 +197,12 @@ pub trait DeviceStore: Send + Sync {
 
     /// Revokes all tokens of a device that were made until now, whether it is stored or not.
     async fn revoke_tokens(&self, id: &DeviceId, now: Timestamp) -> Result<(), StoreError>;
+
+    /// Returns the devices whose tokens were revoked after this time, at any instance, and when.
+    async fn revoked_after(
+        &self,
+        after: Timestamp,
+    ) -> Result<Vec<(DeviceId, Timestamp)>, StoreError>;
 
     /// Stores the key that is burned into the device with this serial number.
     async fn provision(&self, serial_number: &str, key: &[u8]) -> Result<(), StoreError>;

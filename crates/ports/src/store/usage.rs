@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use hearken_proto::ids::DeviceId;
+use jiff::Timestamp;
 use jiff::civil::Date;
 
 use super::StoreError;
@@ -23,8 +24,13 @@ pub enum UsageGroup {
 /// Storage of what was used. Every call ends within seconds, with an error if the store is down.
 #[async_trait]
 pub trait UsageStore: Send + Sync {
-    /// Adds what was used since the last call. All or nothing is added.
-    async fn add_usage(&self, rows: &[(UsageKey, Used)]) -> Result<(), StoreError>;
+    /// Adds what was used since the last call, by turns that began at this time or later. All or nothing is added. Devices
+    /// that were deleted since then, at any instance, have no name in the sums.
+    async fn add_usage(
+        &self,
+        rows: &[(UsageKey, Used)],
+        since: Timestamp,
+    ) -> Result<(), StoreError>;
 
     /// Returns what was used on a day, at most so many rows, the dearest first.
     async fn usage_of_day(&self, day: Date, most: u32)

@@ -19,6 +19,7 @@ use url::Url;
 use super::{language, max_samples, transcript};
 use crate::balance::Probe;
 use crate::settings::{AsrSettings, ms};
+use crate::vendor_models::{asr_model, takes_keywords};
 
 const PROVIDER: &str = "openai-asr";
 
@@ -40,6 +41,7 @@ struct Call {
     client: reqwest::Client,
     /// Base URL without a slash at its end.
     base: String,
+    model: String,
     settings: AsrSettings,
 }
 
@@ -51,8 +53,9 @@ impl OpenAiAsr {
     pub fn new(base: &Url, settings: AsrSettings) -> Result<Self, SettingError> {
         let client = http::client(base, ms(settings.connect_timeout_ms))
             .map_err(|e| SettingError::client("asr.url", e))?;
+        let model = asr_model(base, &settings).to_owned();
         let base = base.as_str().trim_end_matches('/').to_owned();
-        Ok(Self { call: Arc::new(Call { client, base, settings }) })
+        Ok(Self { call: Arc::new(Call { client, base, model, settings }) })
     }
 }
 
@@ -66,7 +69,7 @@ impl Asr for OpenAiAsr {
 
 impl Probe for OpenAiAsr {
     fn probe(&self) -> BoxFuture<'_, Result<(), ProviderError>> {
-        let Call { client, base, settings } = &*self.call;
+        let Call { client, base, settings, .. } = &*self.call;
         let within = ms(settings.connect_timeout_ms);
         http::probe(PROVIDER, client, base, &settings.api_key, within).boxed()
     }
@@ -129,10 +132,25 @@ impl Upload {
             .map_err(|e| refused(e.into()))?;
         let mut form = Form::new()
             .part("file", file)
-            .text("model", self.call.settings.model.clone())
+            .text("model", self.call.model.clone())
             .text("response_format", "json");
+        let AsrSettings { keywords, languages, .. } = &self.call.settings;
+        if takes_keywords(&self.call.model) {
+            for keyword in keywords {
+                form = form.text("keywords[]", keyword.clone());
+            }
+            let own = self.language.iter().filter(|_| languages.is_empty());
+            for language in languages.iter().chain(own) {
+                form = form.text("languages[]", language.clone());
+            }
+            return Ok(form);
+        }
         if let Some(language) = &self.language {
             form = form.text("language", language.clone());
+        }
+        if !keywords.is_empty() {
+            // Whisper takes them as words that were said before.
+            form = form.text("prompt", keywords.join(", "));
         }
         Ok(form)
     }

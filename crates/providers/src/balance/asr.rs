@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use hearken_ports::{Asr, AsrStream, ProviderError, ServiceState, Transcript, UtteranceSpec};
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use hearken_ports::{Asr, AsrStream, ProviderError, ServiceHealth, Transcript, UtteranceSpec};
 use tokio::time::Instant;
 
 use super::{Backends, Lease, Search, Service};
@@ -73,8 +75,12 @@ impl Asr for BalancedAsr {
         Ok(Box::new(utterance))
     }
 
-    fn state(&self) -> ServiceState {
-        self.backends.state()
+    fn health(&self) -> ServiceHealth {
+        self.backends.health()
+    }
+
+    fn probe(&self) -> BoxFuture<'_, ()> {
+        self.backends.probe_all().boxed()
     }
 }
 

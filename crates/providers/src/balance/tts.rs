@@ -5,11 +5,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, StreamExt, try_unfold};
-use hearken_ports::{Line, Pcm, ProviderError, ServiceState, Tts};
+use hearken_audio::pcm;
+use hearken_ports::{Line, Pcm, ProviderError, ProviderErrorKind, ServiceHealth, Tts};
 use tokio::time::Instant;
 
 use super::{Backends, Lease, Search, Service};
+
+/// Longest sound of one sentence.
+const LONGEST_SENTENCE: Duration = Duration::from_mins(5);
 
 /// Synthesiser that gives each sentence to the least loaded of several synthesisers.
 pub(crate) struct BalancedTts {
@@ -38,8 +44,12 @@ impl Tts for BalancedTts {
         .boxed()
     }
 
-    fn state(&self) -> ServiceState {
-        self.backends.state()
+    fn health(&self) -> ServiceHealth {
+        self.backends.health()
+    }
+
+    fn probe(&self) -> BoxFuture<'_, ()> {
+        self.backends.probe_all().boxed()
     }
 }
 
@@ -52,11 +62,21 @@ enum Stage {
 struct StartedSentence {
     sound: BoxStream<'static, Result<Pcm, ProviderError>>,
     lease: Lease<dyn Tts>,
+    /// Length of its sound so far.
+    length: Duration,
 }
 
 impl StartedSentence {
     async fn next(&mut self) -> Result<Option<Pcm>, ProviderError> {
-        let pcm = self.sound.next().await.transpose();
+        let mut pcm = self.sound.next().await.transpose();
+        if let Ok(Some(piece)) = &pcm {
+            self.length += pcm::duration(piece.samples.len(), piece.sample_rate_hz);
+            // Whoever plays it keeps it until it was heard.
+            if self.length > LONGEST_SENTENCE {
+                let why = "a sentence has more than 5 minutes of sound";
+                pcm = Err(ProviderError::because("tts", ProviderErrorKind::Protocol, why));
+            }
+        }
         match &pcm {
             Ok(Some(_)) => {}
             Ok(None) => self.lease.worked(),
@@ -82,7 +102,7 @@ async fn first(
                 if pcm.is_none() {
                     lease.worked();
                 }
-                return Ok((pcm, StartedSentence { sound, lease }));
+                return Ok((pcm, StartedSentence { sound, lease, length: Duration::ZERO }));
             }
             Err(error) => search.failed(lease, error),
         }

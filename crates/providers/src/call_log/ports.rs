@@ -9,7 +9,7 @@ use hearken_audio::pcm;
 use hearken_audio::voice_detector::SAMPLE_RATE_HZ;
 use hearken_base::ms::in_ms;
 use hearken_ports::{
-    Asr, AsrStream, Line, Llm, LlmDelta, Pcm, Prompt, ProviderError, Role, ServiceState,
+    Asr, AsrStream, Line, Llm, LlmDelta, Pcm, Prompt, ProviderError, Role, ServiceHealth,
     Transcript, Tts, UtteranceSpec,
 };
 
@@ -55,8 +55,12 @@ impl Asr for Logged<dyn Asr> {
         }
     }
 
-    fn state(&self) -> ServiceState {
-        self.inner.state()
+    fn health(&self) -> ServiceHealth {
+        self.inner.health()
+    }
+
+    fn probe(&self) -> BoxFuture<'_, ()> {
+        self.inner.probe()
     }
 }
 
@@ -103,8 +107,12 @@ impl Llm for Logged<dyn Llm> {
         self.inner.prefetch(opening)
     }
 
-    fn state(&self) -> ServiceState {
-        self.inner.state()
+    fn health(&self) -> ServiceHealth {
+        self.inner.health()
+    }
+
+    fn probe(&self) -> BoxFuture<'_, ()> {
+        self.inner.probe()
     }
 
     fn price_per_million(&self) -> f64 {
@@ -182,7 +190,11 @@ impl Tts for Logged<dyn Tts> {
         self.inner.sample_rate_hz()
     }
 
-    fn state(&self) -> ServiceState {
-        self.inner.state()
+    fn health(&self) -> ServiceHealth {
+        self.inner.health()
+    }
+
+    fn probe(&self) -> BoxFuture<'_, ()> {
+        self.inner.probe()
     }
 }

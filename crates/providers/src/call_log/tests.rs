@@ -3,7 +3,7 @@
 use futures_util::StreamExt as _;
 use futures_util::stream::{self, BoxStream};
 use hearken_ports::{
-    ChatMessage, Llm, LlmDelta, Prompt, ProviderErrorKind, Role, ServiceState, Usage,
+    ChatMessage, Llm, LlmDelta, Prompt, ProviderErrorKind, Role, ServiceHealth, Usage,
 };
 
 use super::*;
@@ -17,8 +17,8 @@ impl Llm for Model {
         stream::iter(told.map(move |delta| delta.map_err(failed)).collect::<Vec<_>>()).boxed()
     }
 
-    fn state(&self) -> ServiceState {
-        ServiceState::Ready
+    fn health(&self) -> ServiceHealth {
+        ServiceHealth::default()
     }
 }
 

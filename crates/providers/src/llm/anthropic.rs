@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use hearken_outbound::SettingError;
 use hearken_ports::{Llm, LlmDelta, Prompt, ProviderError};
@@ -15,6 +17,7 @@ use super::clock::Clock;
 use super::extra;
 use super::fields::ModelFindings;
 use super::messages_json::{self, AnswerAssembler, PROVIDER};
+use crate::balance::Probe;
 use crate::settings::LlmSettings;
 
 /// API version in requests.
@@ -54,6 +57,12 @@ impl AnthropicLlm {
         let path = format!("{path}/v1/messages");
         let base = Base::new(PROVIDER, base, &path, headers, &settings, known)?;
         Ok(Self { base: Arc::new(base), settings: Arc::new(settings) })
+    }
+}
+
+impl Probe for AnthropicLlm {
+    fn probe(&self) -> BoxFuture<'_, Result<(), ProviderError>> {
+        self.base.probe().boxed()
     }
 }
 

@@ -2,6 +2,7 @@
 //! either.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream::{BoxStream, Stream, StreamExt};
@@ -16,6 +17,9 @@ use url::Url;
 use super::event_reader::{EventReader, LineTooLong};
 use super::fields::{self, ModelFindings};
 use crate::settings::{LlmSettings, ms};
+
+/// Longest wait for the answer to a probe.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Longest response body, in bytes: a hundred times the size of a spoken answer.
 const MAX_ANSWER_BYTES: usize = 4 << 20;
@@ -57,6 +61,16 @@ impl Base {
         let mut url = base.clone();
         url.set_path(path);
         Ok(Self { provider, known, client, url })
+    }
+
+    /// Checks that the server answers, with a request for its list of models.
+    pub(super) async fn probe(&self) -> Result<(), ProviderError> {
+        let mut models = self.url.clone();
+        let calls =
+            models.path().trim_end_matches("/chat/completions").trim_end_matches("/messages");
+        let path = format!("{calls}/models");
+        models.set_path(&path);
+        web::answers(self.provider, self.client.get(models).timeout(PROBE_TIMEOUT)).await
     }
 
     /// Requests an answer, without fields that the model is known or found to refuse. The answer

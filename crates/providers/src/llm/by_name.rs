@@ -7,7 +7,7 @@ use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, once};
 use hearken_outbound::SettingError;
-use hearken_ports::{Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind, ServiceState};
+use hearken_ports::{Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind, ServiceHealth};
 
 use super::model_chain::{ChainOptions, chain};
 use crate::settings::LlmSettings;
@@ -92,8 +92,12 @@ impl Llm for ByName {
         }
     }
 
-    fn state(&self) -> ServiceState {
-        self.configured.state()
+    fn health(&self) -> ServiceHealth {
+        self.configured.health()
+    }
+
+    fn probe(&self) -> BoxFuture<'_, ()> {
+        self.configured.probe()
     }
 
     fn price_per_million(&self) -> f64 {

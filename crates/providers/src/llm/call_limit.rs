@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, StreamExt, try_unfold};
-use hearken_ports::{Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind};
+use hearken_ports::{Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind, ServiceHealth};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
@@ -110,6 +110,14 @@ impl Llm for LimitedLlm {
             let _permit = permit;
             prefetching.await;
         })
+    }
+
+    fn health(&self) -> ServiceHealth {
+        self.inner.health()
+    }
+
+    fn probe(&self) -> BoxFuture<'_, ()> {
+        self.inner.probe()
     }
 
     fn price_per_million(&self) -> f64 {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, StreamExt};
 use hearken_ports::usage::nano;
-use hearken_ports::{Llm, LlmDelta, Prompt, ProviderError, ServiceState, Usage};
+use hearken_ports::{Llm, LlmDelta, Prompt, ProviderError, ServiceHealth, Usage};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -105,8 +105,12 @@ impl Llm for PricedLlm {
         self.inner.prefetch(opening)
     }
 
-    fn state(&self) -> ServiceState {
-        self.inner.state()
+    fn health(&self) -> ServiceHealth {
+        self.inner.health()
+    }
+
+    fn probe(&self) -> BoxFuture<'_, ()> {
+        self.inner.probe()
     }
 
     fn price_per_million(&self) -> f64 {
@@ -149,8 +153,12 @@ impl Llm for CountingLlm {
         self.inner.prefetch(opening)
     }
 
-    fn state(&self) -> ServiceState {
-        self.inner.state()
+    fn health(&self) -> ServiceHealth {
+        self.inner.health()
+    }
+
+    fn probe(&self) -> BoxFuture<'_, ()> {
+        self.inner.probe()
     }
 
     fn price_per_million(&self) -> f64 {

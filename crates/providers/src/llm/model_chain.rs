@@ -15,9 +15,11 @@ use super::cost_tracker::{CostTracker, CountingLlm, DEVICE_FRONTEND, PricedLlm, 
 use super::extra;
 use super::fields::{self, Findings};
 use super::openai::OpenAiLlm;
+use crate::balance::Probe;
 use crate::fallback::{DeadlineLlm, Fallback};
 use crate::metrics::MeasuredLlm;
 use crate::retry::{RetryPolicy, Retrying};
+use crate::service_health::ModelsHealth;
 use crate::settings::{LlmProvider, LlmSettings, ms};
 
 /// Most calls at once that can be configured.
@@ -40,6 +42,8 @@ pub struct ChainOptions {
     pub findings: Findings,
     /// Limits of the calls at once, which frontends share.
     pub call_limits: CallLimits,
+    /// Health of the models, which frontends share.
+    pub health: ModelsHealth,
 }
 
 impl ChainOptions {
@@ -60,13 +64,20 @@ impl ChainOptions {
             costs: CostTracker::default(),
             findings: Findings::default(),
             call_limits: CallLimits::default(),
+            health: ModelsHealth::default(),
         }
     }
 
-    /// Returns the options with shared knowledge of the models, and shared limits of their calls.
+    /// Returns the options with shared knowledge of the models, shared limits of their calls, and their shared health.
     #[must_use]
-    pub fn sharing(self, findings: &Findings, call_limits: &CallLimits) -> Self {
-        Self { findings: findings.clone(), call_limits: call_limits.clone(), ..self }
+    pub fn sharing(
+        self,
+        findings: &Findings,
+        call_limits: &CallLimits,
+        health: &ModelsHealth,
+    ) -> Self {
+        let health = health.clone();
+        Self { findings: findings.clone(), call_limits: call_limits.clone(), health, ..self }
     }
 }
 
@@ -105,15 +116,17 @@ fn one(
     place: usize,
 ) -> Result<Arc<dyn Llm>, SettingError> {
     let url = check(settings)?;
-    let inner: Arc<dyn Llm> = match settings.provider {
+    let (inner, server): (Arc<dyn Llm>, Arc<dyn Probe>) = match settings.provider {
         LlmProvider::OpenAi => {
             let known = options.findings.for_model(url.as_str(), &settings.model, fields::OPENAI);
-            Arc::new(OpenAiLlm::new(&url, settings.clone(), known)?)
+            let model = Arc::new(OpenAiLlm::new(&url, settings.clone(), known)?);
+            (model.clone(), model)
         }
         LlmProvider::Anthropic => {
             let known =
                 options.findings.for_model(url.as_str(), &settings.model, fields::ANTHROPIC);
-            Arc::new(AnthropicLlm::new(&url, settings.clone(), known)?)
+            let model = Arc::new(AnthropicLlm::new(&url, settings.clone(), known)?);
+            (model.clone(), model)
         }
     };
     let policy = if options.patient {
@@ -130,8 +143,10 @@ fn one(
     let costs = options.costs.clone();
     let limit = options.call_limits.of(url.as_str(), &settings.model, settings.max_calls);
     let patience = ms(settings.first_token_timeout_ms);
+    let service = options.health.of(url.as_str(), &settings.model, place);
+    let inner = Arc::new(MeasuredLlm { inner, server, service });
+    // Our own limit is no failure of the service.
     let inner = Arc::new(LimitedLlm { inner, limit, frontend, patience });
-    let inner = Arc::new(MeasuredLlm::new(inner, place));
     let inner = Arc::new(Retrying::new(inner, policy));
     Ok(Arc::new(PricedLlm { inner, prices, frontend, costs }))
 }

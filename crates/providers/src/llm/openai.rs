@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use hearken_outbound::{SettingError, http as web};
@@ -17,6 +18,7 @@ use super::chat_json::{self, AnswerAssembler, PROVIDER};
 use super::clock::Clock;
 use super::extra;
 use super::fields::ModelFindings;
+use crate::balance::Probe;
 use crate::settings::{LlmSettings, ms};
 
 /// Language model at an OpenAI-compatible base URL.
@@ -46,6 +48,12 @@ impl OpenAiLlm {
         let path = format!("{}/chat/completions", base.path().trim_end_matches('/'));
         let base = Base::new(PROVIDER, base, &path, headers, &settings, known)?;
         Ok(Self { base: Arc::new(base), settings: Arc::new(settings) })
+    }
+}
+
+impl Probe for OpenAiLlm {
+    fn probe(&self) -> BoxFuture<'_, Result<(), ProviderError>> {
+        self.base.probe().boxed()
     }
 }
 

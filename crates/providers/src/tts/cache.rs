@@ -8,8 +8,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
-use hearken_ports::{Line, Pcm, ProviderError, ServiceState, Tts};
+use hearken_ports::{Line, Pcm, ProviderError, ServiceHealth, Tts};
 
 /// Approximate size of an entry besides its audio and text, in bytes.
 const ENTRY_BYTES: usize = 128;
@@ -129,8 +130,12 @@ impl Tts for CachedTts {
         lock(&self.memory).rate_hz
     }
 
-    fn state(&self) -> ServiceState {
-        self.inner.state()
+    fn health(&self) -> ServiceHealth {
+        self.inner.health()
+    }
+
+    fn probe(&self) -> BoxFuture<'_, ()> {
+        self.inner.probe()
     }
 }
 

@@ -22,6 +22,7 @@ use super::SAMPLE_RATES_HZ;
 use super::sound::{SampleFormat, Sound};
 use crate::balance::Probe;
 use crate::settings::{TtsSettings, ms};
+use crate::vendor_models::tts_model;
 
 const PROVIDER: &str = "openai-tts";
 
@@ -107,7 +108,7 @@ impl SpeechStream {
         let voices = [&*line.voice, &*settings.voice, DEFAULT_VOICE];
         let voice = voices.into_iter().find(|voice| !voice.is_empty());
         let mut order = json!({
-            "model": settings.model,
+            "model": tts_model(settings),
             "input": &*line.text,
             "voice": voice,
             "response_format": "pcm",

@@ -2,6 +2,7 @@
 //! are detected by their first bytes: they are never played. Not for the transport of the bytes.
 
 use bytes::{Buf as _, BytesMut};
+use hearken_audio::files::other_format;
 use hearken_ports::Pcm;
 
 use super::{SAMPLE_RATES_HZ, samples};
@@ -216,27 +217,13 @@ fn chunk_behind(bytes: &[u8]) -> Option<usize> {
     KNOWN.contains(&name).then(|| 8 + size + size % 2)
 }
 
-/// Beginnings of files in other formats, with the place where they stand.
-const OTHERS: [(usize, &[u8], &str); 9] = [
-    (0, b"OggS", "Ogg"),
-    (0, b"fLaC", "FLAC"),
-    (0, b"ID3", "MP3"),
-    (0, b"\x1a\x45\xdf\xa3", "WebM"),
-    (4, b"ftyp", "MP4"),
-    (0, b"#!AMR", "AMR"),
-    (0, b"FORM", "AIFF"),
-    (0, b"caff", "CAF"),
-    (0, b"RF64", "RF64"),
-];
 /// So many letters in a row are no samples.
 const TEXT: usize = 32;
 
 /// Detects the format of an answer by its first bytes. `end`: there are no more.
 fn parse_header(head: &[u8], end: bool, raw: SampleFormat) -> Result<Header, Unplayable> {
-    for (place, beginning, name) in OTHERS {
-        if head.get(place..).is_some_and(|head| head.starts_with(beginning)) {
-            return Err(Unplayable::Format(name));
-        }
+    if let Some(name) = other_format(head) {
+        return Err(Unplayable::Format(name));
     }
     let letters = |byte: &u8| byte.is_ascii_graphic() || byte.is_ascii_whitespace();
     let text = head.iter().take_while(|byte| letters(byte)).count();

@@ -7,7 +7,7 @@ use hearken_ports::{
     ChatMessage, LlmDelta, OfferedTool, Prompt, ProviderError, ProviderErrorKind, Role, ToolChoice,
     ToolRequest, Usage,
 };
-use hearken_providers::{CallLimits, LlmSettings};
+use hearken_providers::{CallLimits, LlmSettings, ModelsHealth};
 use hearken_test_support::vendors::{Behaviour, OpenAiChat, nowhere, read_request};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
@@ -344,7 +344,7 @@ async fn a_newer_model_is_asked_as_it_wants_to_be() {
         // What one frontend found out, the others know.
         let llm = hearken_providers::llm_for(
             &settings,
-            &asker.clone().sharing(&findings, &CallLimits::default()),
+            &asker.clone().sharing(&findings, &CallLimits::default(), &ModelsHealth::default()),
         )
         .unwrap();
         check_reply(&llm.reply(prompt()).try_collect::<Vec<_>>().await.unwrap());

@@ -135,8 +135,8 @@ impl ChatStore for SqlStore {
         in_time_for_ports(async {
             let mut work = self.begin().await?;
             let row = sqlx::query(concat!(
-                "UPDATE chat_sessions SET status = $2, updated_ms = $3 \
-                 WHERE session_id = $1 AND status IN ($4, $5, $6) RETURNING ",
+                "UPDATE chat_sessions SET status = $2, updated_ms = $3, last_access_ms = \
+                 CASE WHEN $2 = 'active' THEN $3 ELSE last_access_ms END WHERE session_id = $1 AND status IN ($4, $5, $6) RETURNING ",
                 columns!()
             ))
             .bind(text(id.as_str()))
@@ -156,6 +156,21 @@ impl ChatStore for SqlStore {
             }
             work.commit().await?;
             session(&row).map(Some)
+        })
+        .await
+    }
+
+    async fn touch(&self, id: &SessionId, at: Timestamp) -> Result<(), BoxError> {
+        in_time_for_ports(async {
+            sqlx::query(
+                "UPDATE chat_sessions SET last_access_ms = $2 \
+                 WHERE session_id = $1 AND status <> 'deleted' AND last_access_ms < $2",
+            )
+            .bind(text(id.as_str()))
+            .bind(at.as_millisecond())
+            .execute(self.writer().await?.pool)
+            .await?;
+            Ok(())
         })
         .await
     }

@@ -29,6 +29,11 @@ macro_rules! columns {
 }
 pub(super) use columns;
 
+/// Values of the column `bound`: nobody bound the device, somebody did, or it was stored before devices from outside had
+/// to be bound (migration 16).
+const BOUND: i64 = 1;
+const NEEDS_REVIEW: i64 = 2;
+
 /// Condition of devices that nobody bound, named or configured.
 macro_rules! strangers {
     () => {
@@ -56,6 +61,7 @@ impl SqlStore {
 }
 
 pub(super) fn device(row: &AnyRow) -> Result<Device, SqlError> {
+    let bound: i64 = row.try_get("bound")?;
     let off: String = row.try_get("tools_off")?;
     let tools_off = serde_json::from_str(&off).map_err(unusable)?;
     Ok(Device {
@@ -68,7 +74,8 @@ pub(super) fn device(row: &AnyRow) -> Result<Device, SqlError> {
         firmware_version: row.try_get("firmware_version")?,
         first_seen: time(row.try_get("first_seen_ms")?)?,
         last_seen: time(row.try_get("last_seen_ms")?)?,
-        bound: row.try_get::<i64, _>("bound")? != 0,
+        bound: bound == BOUND,
+        needs_review: bound == NEEDS_REVIEW,
         agent: row.try_get("agent")?,
         tools_off,
         system_prompt: row.try_get("system_prompt")?,
@@ -90,6 +97,8 @@ impl DeviceStore for SqlStore {
                  firmware_version, first_seen_ms, last_seen_ms, address) \
                  VALUES ($1, $2, $3, $4, $5, $6, $7, $7, $8) \
                  ON CONFLICT (device_id) DO UPDATE SET client_id = excluded.client_id, \
+                 bound = CASE WHEN devices.client_id = excluded.client_id \
+                   THEN devices.bound ELSE 0 END, \
                  board = COALESCE(NULLIF(excluded.board, ''), devices.board), \
                  chip = COALESCE(NULLIF(excluded.chip, ''), devices.chip), \
                  serial_number = COALESCE(NULLIF(excluded.serial_number, ''), devices.serial_number), \
@@ -97,7 +106,8 @@ impl DeviceStore for SqlStore {
                    COALESCE(NULLIF(excluded.firmware_version, ''), devices.firmware_version), \
                  last_seen_ms = excluded.last_seen_ms, address = excluded.address \
                  WHERE devices.client_id = excluded.client_id \
-                 OR (devices.bound = 0 AND (devices.client_id = '' OR $9 = 1)) \
+                 OR (devices.bound <> 1 AND devices.client_id = '') \
+                 OR (devices.bound = 0 AND $9 = 1) \
                  RETURNING ",
                 columns!()
             ))
@@ -213,7 +223,7 @@ impl DeviceStore for SqlStore {
                     .bind(&id)
                     .fetch_optional(&mut *work)
                     .await?;
-            if before.is_some_and(|before| before != client_id) {
+            if before.is_some_and(|before| !before.is_empty() && before != client_id) {
                 revoke(&mut work, &id, now).await?;
             }
             let row = sqlx::query(concat!(
@@ -232,6 +242,32 @@ impl DeviceStore for SqlStore {
         .await
     }
 
+    async fn confirm(
+        &self,
+        id: &DeviceId,
+        client_id: &Secret,
+        now: Timestamp,
+    ) -> Result<Option<Device>, StoreError> {
+        in_time(async {
+            let row = sqlx::query(concat!(
+                "INSERT INTO devices (device_id, client_id, board, chip, serial_number, \
+                 firmware_version, first_seen_ms, last_seen_ms, address, bound) \
+                 VALUES ($1, $2, '', '', '', '', $3, $3, '', 1) \
+                 ON CONFLICT (device_id) DO UPDATE SET bound = 1, client_id = excluded.client_id \
+                 WHERE devices.client_id = excluded.client_id OR devices.client_id = '' \
+                 RETURNING ",
+                columns!()
+            ))
+            .bind(text(id.as_str()))
+            .bind(text(client_id.expose()))
+            .bind(now.as_millisecond())
+            .fetch_optional(self.writer().await?.pool)
+            .await?;
+            row.as_ref().map(device).transpose()
+        })
+        .await
+    }
+
     async fn rename(&self, id: &DeviceId, name: &str) -> Result<Option<Device>, StoreError> {
         let sql =
             concat!("UPDATE devices SET name = $2 WHERE device_id = $1 RETURNING ", columns!());
@@ -245,6 +281,13 @@ impl DeviceStore for SqlStore {
             work.commit().await
         })
         .await
+    }
+
+    async fn revoked_after(
+        &self,
+        after: Timestamp,
+    ) -> Result<Vec<(DeviceId, Timestamp)>, StoreError> {
+        in_time(self.revocations_after(after)).await
     }
 
     async fn forget(&self, id: &DeviceId, now: Timestamp) -> Result<bool, StoreError> {

@@ -2,13 +2,17 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use hearken_base::names::folded;
+use hearken_base::wall_clock;
 use hearken_ports::store::{
     HistoryClient, HistoryFilter, HistoryPart, HistoryStore, HistorySummary, HistoryTurn,
     MOST_DELETED, Side, SoundPlace, StoreError, TurnSound,
 };
+use jiff::Timestamp;
 use sqlx::any::AnyRow;
 use sqlx::{AssertSqlSafe, Row as _};
 
+use super::deletions::{self, DeletionKind};
 use super::error::SqlError;
 use super::{SqlStore, StoreTransaction, in_time, text, time, unusable};
 
@@ -50,7 +54,7 @@ fn pattern(words: &str) -> String {
     }
     // Words are searched as parts of a text: Chinese has no spaces that an index could use. Decision 0071.
     let mut pattern = String::from("%");
-    for character in words.to_lowercase().chars() {
+    for character in words.chars() {
         if matches!(character, '%' | '_' | '\\') {
             pattern.push('\\');
         }
@@ -74,15 +78,17 @@ impl HistoryStore for SqlStore {
         in_time(async {
             let rows = sqlx::query(select!(
                 "($1 = '' OR client = $1) AND ($2 = '' OR kind = $2) \
-                 AND ($3 = '' OR outcome = $3) AND ($4 = '' OR searched LIKE $4 ESCAPE '\\') \
+                 AND ($3 = '' OR outcome = $3) AND ($4 = '' OR searched LIKE $4 ESCAPE '\\' OR searched LIKE $7 ESCAPE '\\') \
                  AND number < $5 ORDER BY number DESC LIMIT $6"
             ))
             .bind(text(&filter.client))
             .bind(text(&filter.kind))
             .bind(text(&filter.outcome))
-            .bind(pattern(&filter.words))
+            .bind(pattern(&folded(&filter.words)))
             .bind(filter.before.unwrap_or(i64::MAX))
             .bind(i64::from(most))
+            // Turns of earlier versions are searched in lower case only.
+            .bind(pattern(&filter.words.to_lowercase()))
             .fetch_all(self.pool().await?)
             .await?;
             rows.iter().map(stored).collect()
@@ -116,8 +122,22 @@ impl HistoryStore for SqlStore {
 
     async fn delete_turns(&self, part: &HistoryPart) -> Result<u64, StoreError> {
         in_time(async {
-            let mut work = self.begin_overwriting().await?;
+            // Alone: a turn that is being stored is deleted with the others, or finds that they were.
+            let mut work = self.begin_alone(["history"].into_iter()).await?;
+            work.overwrite(self.dialect).await?;
             let deleted = delete(&mut work, part).await?;
+            let client = match part {
+                HistoryPart::Client(client) => Some(client.as_str()),
+                HistoryPart::All => Some(""),
+                _ => None,
+            };
+            let now = wall_clock::now();
+            match client {
+                Some(client) => {
+                    deletions::note(&mut work, DeletionKind::History, client, now).await?;
+                }
+                None => deletions::forget_old(&mut work, now).await?,
+            }
             work.commit().await?;
             if deleted > 0 {
                 self.empty_log().await;
@@ -125,6 +145,13 @@ impl HistoryStore for SqlStore {
             Ok(deleted)
         })
         .await
+    }
+
+    async fn deletions_after(
+        &self,
+        after: Timestamp,
+    ) -> Result<Vec<(String, Timestamp)>, StoreError> {
+        in_time(self.history_deletions(after)).await
     }
 
     async fn trim_sounds(&self, most_bytes: u64) -> Result<u64, StoreError> {
@@ -180,7 +207,7 @@ impl SqlStore {
         let size = sounds.iter().map(|sound| sound.packets.len()).sum::<usize>();
         let places: Vec<SoundPlace> = sounds.iter().map(|sound| sound.place).collect();
         let places = serde_json::to_string(&places).map_err(unusable)?;
-        let searched = format!("{}\n{}", turn.heard, turn.said).to_lowercase();
+        let searched = folded(&format!("{}\n{}", turn.heard, turn.said));
         let mut work = self.begin_overwriting().await?;
         let added = sqlx::query(
             "INSERT INTO history (turn_id, kind, client, began_ms, outcome, heard, said, searched, \
@@ -201,6 +228,12 @@ impl SqlStore {
         .bind(i64::try_from(size).map_err(unusable)?)
         .execute(&mut *work)
         .await?;
+        let now = wall_clock::now();
+        let deleted = deletions::since(&mut work, DeletionKind::History, turn.began, now).await?;
+        if deleted.contains(&turn.client) || deleted.contains("") {
+            // It began before its words were deleted, here or at another instance.
+            return work.rollback().await;
+        }
         let sounds = if added.rows_affected() > 0 { sounds } else { &[] };
         for sound in sounds {
             sqlx::query("INSERT INTO history_sounds (turn_id, side, packets) VALUES ($1, $2, $3)")

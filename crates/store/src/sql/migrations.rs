@@ -12,7 +12,7 @@ use super::Dialect;
 /// Number of the last migration.
 pub(crate) const SCHEMA: i64 = SQLITE[SQLITE.len() - 1].0;
 
-const SQLITE: [(i64, &str, &str); 15] = [
+const SQLITE: [(i64, &str, &str); 16] = [
     (1, "devices", include_str!("../../migrations/sqlite/0001_devices.sql")),
     (2, "tools", include_str!("../../migrations/sqlite/0002_tools.sql")),
     (3, "agents", include_str!("../../migrations/sqlite/0003_agents.sql")),
@@ -36,9 +36,14 @@ const SQLITE: [(i64, &str, &str); 15] = [
     (13, "roles", include_str!("../../migrations/sqlite/0013_roles.sql")),
     (14, "usage", include_str!("../../migrations/sqlite/0014_usage.sql")),
     (15, "tool tokens", include_str!("../../migrations/sqlite/0015_tool_tokens.sql")),
+    (
+        16,
+        "review, deletions",
+        include_str!("../../migrations/sqlite/0016_review_and_deletions.sql"),
+    ),
 ];
 
-const POSTGRES: [(i64, &str, &str); 10] = [
+const POSTGRES: [(i64, &str, &str); 11] = [
     (6, "all", include_str!("../../migrations/postgres/0006_all.sql")),
     (7, "requests", include_str!("../../migrations/postgres/0007_requests.sql")),
     (8, "tool pins", include_str!("../../migrations/postgres/0008_tool_pins.sql")),
@@ -53,6 +58,11 @@ const POSTGRES: [(i64, &str, &str); 10] = [
     (13, "roles", include_str!("../../migrations/postgres/0013_roles.sql")),
     (14, "usage", include_str!("../../migrations/postgres/0014_usage.sql")),
     (15, "tool tokens", include_str!("../../migrations/postgres/0015_tool_tokens.sql")),
+    (
+        16,
+        "review, deletions",
+        include_str!("../../migrations/postgres/0016_review_and_deletions.sql"),
+    ),
 ];
 
 /// Returns the migrator for this kind of database, which runs the missing migrations.

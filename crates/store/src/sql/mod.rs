@@ -8,6 +8,7 @@
 mod chat;
 mod chat_owners;
 mod codes;
+mod deletions;
 mod devices;
 mod disk;
 pub(super) mod error;

@@ -6,6 +6,7 @@
 //! its backups keep them for as long as it was told to.
 
 use async_trait::async_trait;
+use hearken_base::names::are_same;
 use hearken_base::wall_clock;
 use hearken_ports::people::{MOST_EXCHANGES, MOST_FACTS, MOST_PEOPLE, MOST_VOICES};
 use hearken_ports::{
@@ -70,20 +71,16 @@ impl PersonStore for SqlStore {
             let id = text(&id.0);
             let name = text(name);
             let mut work = self.begin_with_people().await?;
-            let others = sqlx::query_scalar::<_, i64>(
-                "SELECT COUNT(*) FROM persons WHERE name = $2 AND person_id <> $1",
-            )
-            .bind(&id)
-            .bind(&name)
-            .fetch_one(&mut *work)
-            .await?;
-            let sql = "UPDATE persons SET name = $2 WHERE person_id = $1 AND $3 = 0";
-            let renamed =
-                sqlx::query(sql).bind(&id).bind(&name).bind(others).execute(&mut *work).await?;
+            let others = names_of_others(&mut work, &id).await?;
+            if others.iter().any(|other| are_same(other, &name)) {
+                work.rollback().await?;
+                return Ok(PersonOutcome::NameTaken);
+            }
+            let sql = "UPDATE persons SET name = $2 WHERE person_id = $1";
+            let renamed = sqlx::query(sql).bind(&id).bind(&name).execute(&mut *work).await?;
             work.commit().await?;
-            Ok(match (renamed.rows_affected(), others) {
-                (0, 0) => PersonOutcome::Unknown,
-                (0, _) => PersonOutcome::NameTaken,
+            Ok(match renamed.rows_affected() {
+                0 => PersonOutcome::Unknown,
                 _ => PersonOutcome::Done,
             })
         })
@@ -216,16 +213,10 @@ impl SqlStore {
         let id = text(&person.id.0);
         let name = text(&person.name);
         let mut work = self.begin_with_people().await?;
-        let known = sqlx::query(
-            "SELECT COUNT(*) AS persons, COUNT(CASE WHEN name = $1 THEN 1 END) AS same \
-             FROM persons",
-        )
-        .bind(&name)
-        .fetch_one(&mut *work)
-        .await?;
-        let refused = if known.try_get::<i64, _>("same")? > 0 {
+        let others = names_of_others(&mut work, &id).await?;
+        let refused = if others.iter().any(|other| are_same(other, &name)) {
             Some(PersonOutcome::NameTaken)
-        } else if known.try_get::<i64, _>("persons")? >= number(MOST_PEOPLE) {
+        } else if others.len() >= MOST_PEOPLE {
             Some(PersonOutcome::TooMany)
         } else {
             None
@@ -296,6 +287,12 @@ impl SqlStore {
             Err(error) => tracing::warn!(%error, "cannot empty the log of the store"),
         }
     }
+}
+
+/// Returns the names of all other persons.
+async fn names_of_others(work: &mut StoreTransaction, id: &str) -> Result<Vec<String>, SqlError> {
+    let sql = "SELECT name FROM persons WHERE person_id <> $1";
+    Ok(sqlx::query_scalar(sql).bind(text(id)).fetch_all(&mut **work).await?)
 }
 
 /// Adds a voice, and deletes the oldest beyond the limit.

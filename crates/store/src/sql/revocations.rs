@@ -34,6 +34,16 @@ pub(super) async fn revoke(
 }
 
 impl SqlStore {
+    pub(super) async fn revocations_after(
+        &self,
+        after: Timestamp,
+    ) -> Result<Vec<(DeviceId, Timestamp)>, SqlError> {
+        let sql = "SELECT device_id, until_ms FROM revocations WHERE until_ms > $1";
+        let rows: Vec<(String, i64)> =
+            sqlx::query_as(sql).bind(after.as_millisecond()).fetch_all(self.pool().await?).await?;
+        rows.into_iter().map(|(id, until)| Ok((DeviceId::new(id), time(until)?))).collect()
+    }
+
     pub(super) async fn holder_of_tokens(&self, id: &DeviceId) -> Result<TokenHolder, SqlError> {
         let row = sqlx::query(
             "SELECT (SELECT client_id FROM devices WHERE device_id = $1) AS client_id, \
@@ -43,8 +53,9 @@ impl SqlStore {
         .fetch_one(self.pool().await?)
         .await?;
         let until: Option<i64> = row.try_get("until_ms")?;
+        let client: Option<String> = row.try_get("client_id")?;
         Ok(TokenHolder {
-            client_id: row.try_get::<Option<String>, _>("client_id")?.map(Secret::new),
+            client_id: client.filter(|client| !client.is_empty()).map(Secret::new),
             revoked_until: until.map(time).transpose()?,
         })
     }

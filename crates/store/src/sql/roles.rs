@@ -1,6 +1,7 @@
 //! SQL of roles. Not for what they do.
 
 use async_trait::async_trait;
+use hearken_base::names::are_same;
 use hearken_ports::role::RoleSettings;
 use hearken_ports::store::{
     Device, MAX_ROLE_VERSIONS, MAX_ROLES, Role, RoleOutcome, RoleStore, StoreError,
@@ -83,7 +84,7 @@ impl RoleStore for SqlStore {
                 work.rollback().await?;
                 return Ok(RoleOutcome::Unknown);
             };
-            let outcome = if is_taken(&mut work, role_id, name).await? {
+            let outcome = if before.name != name && is_taken(&mut work, role_id, name).await? {
                 RoleOutcome::NameTaken
             } else if before.name == name && before.settings == *settings {
                 RoleOutcome::Done(Box::new(before))
@@ -142,16 +143,16 @@ impl RoleStore for SqlStore {
     }
 }
 
-/// Reports whether another role has this name.
+/// Reports whether another role has this name, or one that looks the same.
 async fn is_taken(
     work: &mut StoreTransaction,
     role_id: &str,
     name: &str,
 ) -> Result<bool, SqlError> {
-    let sql = "SELECT COUNT(*) FROM roles WHERE name = $2 AND role_id <> $1";
-    let others: i64 =
-        sqlx::query_scalar(sql).bind(text(role_id)).bind(text(name)).fetch_one(&mut **work).await?;
-    Ok(others > 0)
+    let sql = "SELECT name FROM roles WHERE role_id <> $1";
+    let others: Vec<String> =
+        sqlx::query_scalar(sql).bind(text(role_id)).fetch_all(&mut **work).await?;
+    Ok(others.iter().any(|other| are_same(other, name)))
 }
 
 async fn insert(work: &mut StoreTransaction, role: &Role) -> Result<(), SqlError> {

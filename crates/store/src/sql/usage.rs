@@ -1,13 +1,16 @@
 //! SQL of what was used on each day. Not for limits.
 
 use async_trait::async_trait;
+use hearken_base::wall_clock;
 use hearken_ports::store::{StoreError, UsageGroup, UsageStore};
 use hearken_ports::usage::{UsageKey, Used};
 use hearken_proto::ids::DeviceId;
+use jiff::Timestamp;
 use jiff::civil::Date;
 use sqlx::any::AnyRow;
 use sqlx::{AssertSqlSafe, Row as _};
 
+use super::deletions::{self, DeletionKind};
 use super::error::SqlError;
 use super::{SqlStore, StoreTransaction, in_time, text, unusable};
 
@@ -71,11 +74,22 @@ fn key(row: &AnyRow) -> Result<UsageKey, SqlError> {
 
 #[async_trait]
 impl UsageStore for SqlStore {
-    async fn add_usage(&self, rows: &[(UsageKey, Used)]) -> Result<(), StoreError> {
+    async fn add_usage(
+        &self,
+        rows: &[(UsageKey, Used)],
+        since: Timestamp,
+    ) -> Result<(), StoreError> {
         in_time(async {
             let mut work = self.begin().await?;
             for (key, used) in rows {
                 add(&mut work, key, used).await?;
+            }
+            // After adding: see the lock of `forget_usage_of`.
+            let now = wall_clock::now();
+            for device in deletions::since(&mut work, DeletionKind::Device, since, now).await? {
+                if rows.iter().any(|(key, _)| key.client == device) {
+                    forget(&mut work, &device).await?;
+                }
             }
             work.commit().await
         })
@@ -132,17 +146,12 @@ impl UsageStore for SqlStore {
     }
 
     async fn forget_usage_of(&self, device: &DeviceId) -> Result<(), StoreError> {
-        let sums = SUMS.join(", ");
-        let merge = format!(
-            "INSERT INTO daily_usage (day, kind, client, role_id, {sums}) \
-             SELECT day, kind, '', role_id, {sums} FROM daily_usage WHERE client = $1 {}",
-            adding()
-        );
         in_time(async {
-            let mut work = self.begin().await?;
-            for sql in [merge, "DELETE FROM daily_usage WHERE client = $1".to_owned()] {
-                sqlx::query(AssertSqlSafe(sql)).bind(device.as_str()).execute(&mut *work).await?;
-            }
+            // Alone: what is being added is forgotten with the rest, or finds that it was.
+            let mut work = self.begin_alone(["daily_usage"].into_iter()).await?;
+            deletions::note(&mut work, DeletionKind::Device, device.as_str(), wall_clock::now())
+                .await?;
+            forget(&mut work, device.as_str()).await?;
             work.commit().await
         })
         .await
@@ -159,6 +168,20 @@ impl UsageStore for SqlStore {
         })
         .await
     }
+}
+
+/// Moves the sums of a device to those without a name.
+async fn forget(work: &mut StoreTransaction, device: &str) -> Result<(), SqlError> {
+    let sums = SUMS.join(", ");
+    let merge = format!(
+        "INSERT INTO daily_usage (day, kind, client, role_id, {sums}) \
+         SELECT day, kind, '', role_id, {sums} FROM daily_usage WHERE client = $1 {}",
+        adding()
+    );
+    for sql in [merge, "DELETE FROM daily_usage WHERE client = $1".to_owned()] {
+        sqlx::query(AssertSqlSafe(sql)).bind(device).execute(&mut **work).await?;
+    }
+    Ok(())
 }
 
 async fn add(work: &mut StoreTransaction, key: &UsageKey, used: &Used) -> Result<(), SqlError> {

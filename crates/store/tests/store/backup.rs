@@ -87,7 +87,7 @@ async fn fill(store: &SqlStore) {
     store.add_role(&role).await.unwrap();
     store.change_role("r1", "other", &role.settings, at(3)).await.unwrap();
     store.set_role(&id, "r1").await.unwrap();
-    store.add_usage(&[usage::row(1, "d1", 7)]).await.unwrap();
+    store.add_usage(&[usage::row(1, "d1", 7)], at(0)).await.unwrap();
     store.add_tool_token(&tools::token("aa", 4)).await.unwrap();
     store.revoke_tool_token("aa", at(5)).await.unwrap();
     talk(store).await;
@@ -219,8 +219,8 @@ fn spoiled(backup: &str) -> Vec<(String, &'static str)> {
         ("{}\n".into(), "line 1: this is no backup"),
         (changed("\"version\":1", "\"version\":2"), "line 1: the backup's format has version 2"),
         (
-            changed("\"schema\":15", "\"schema\":16"),
-            "line 1: the backup is of a store of version 16",
+            changed("\"schema\":16", "\"schema\":17"),
+            "line 1: the backup is of a store of version 17",
         ),
         (changed("\"audit\"", "\"other\""), "line 1: there is no table `other`"),
         (without("\"end\""), "line 251: the file ends too early"),
@@ -363,7 +363,7 @@ async fn a_store_that_is_not_there_is_not_backed_up(place: Arc<Place>) {
     assert!(!place.folder.path().join("new").exists(), "looking makes nothing");
     assert_eq!(store.version().await.unwrap(), None);
     store.bring_up_to_date().await.unwrap();
-    assert_eq!(store.version().await.unwrap(), Some(15));
+    assert_eq!(store.version().await.unwrap(), Some(16));
     assert_eq!(backup(&store).await.iter().filter(|b| **b == b'\n').count(), 2);
 }
 

@@ -11,6 +11,7 @@ use hearken_proto::chat::{
 use hearken_store::SqlStore;
 use hearken_test_support::chat_rows::{at, id, key, message, session, turn};
 use hearken_test_support::places::Place;
+use jiff::SignedDuration;
 use proptest::prelude::*;
 
 use super::{on_every_store, open};
@@ -18,6 +19,7 @@ use super::{on_every_store, open};
 on_every_store!(
     sessions_are_kept_found_and_paged,
     states_change_only_from_those_named,
+    a_restored_session_and_one_that_is_read_were_used,
     turns_are_kept_whole_and_in_order,
     of_turns_at_once_exactly_one_is_kept,
     many_sessions_at_once_are_all_kept,
@@ -96,6 +98,24 @@ async fn states_change_only_from_those_named(place: Arc<Place>) {
     assert_eq!(store.keep_turn(&turn("a", 0, 0, &["x"])).await.unwrap(), StoreOutcome::Kept);
     assert_eq!(store.keep_turn(&turn("none", 0, 0, &["x"])).await.unwrap(), StoreOutcome::Closed);
     assert_eq!(store.set_status(&id("none"), &[Active], Deleted, at(6), None).await.unwrap(), None);
+}
+
+async fn a_restored_session_and_one_that_is_read_were_used(place: Arc<Place>) {
+    use ChatStatus::{Active, Deleted};
+    let store = open(&place);
+    store.create(&session("a"), "").await.unwrap();
+    let used = async || store.session(&id("a")).await.unwrap().unwrap().last_access_at;
+    let created = used().await;
+    store.touch(&id("a"), created + SignedDuration::from_secs(9)).await.unwrap();
+    assert_eq!(used().await, created + SignedDuration::from_secs(9));
+    store.touch(&id("a"), created).await.unwrap();
+    assert_eq!(used().await, created + SignedDuration::from_secs(9), "it was used later");
+    store.set_status(&id("a"), &[Active], Deleted, at(400), None).await.unwrap();
+    store.touch(&id("a"), at(500)).await.unwrap();
+    assert_eq!(used().await, created + SignedDuration::from_secs(9), "it is deleted");
+    store.set_status(&id("a"), &[Deleted], Active, at(600), None).await.unwrap();
+    assert_eq!(used().await, at(600));
+    store.touch(&id("none"), at(700)).await.unwrap();
 }
 
 async fn turns_are_kept_whole_and_in_order(place: Arc<Place>) {

@@ -61,6 +61,7 @@ async fn devices_keep_the_contract(place: Arc<Place>) {
     reports(&store).await;
     pages(&store).await;
     bindings(&store).await;
+    confirmed(&store).await;
     codes_expire(&store).await;
     keys(&store).await;
     store.close().await;
@@ -159,6 +160,25 @@ async fn bindings(store: &SqlStore) {
     assert!(!store.report(&of("b", "x"), ClientRule::Latest, at(13)).await.unwrap().bound);
 }
 
+async fn confirmed(store: &SqlStore) {
+    let confirm = async |device: &str, client: &str| {
+        store.confirm(&id(device), &Secret::new(client), at(14)).await.unwrap()
+    };
+    let known = store.report(&of("e", "x"), ClientRule::First, at(13)).await.unwrap();
+    assert!(!known.bound && !known.needs_review);
+    assert_eq!(confirm("e", "y").await, None, "the device belongs to another client");
+    let bound = confirm("e", "x").await.unwrap();
+    assert!(bound.bound && bound.last_seen == at(13));
+    // A device that belongs to no client yet is the first's that reports itself, who has to be bound.
+    let made = confirm("f", "").await.unwrap();
+    assert!(made.bound && made.first_seen == at(14));
+    let reported = store.report(&of("f", "x"), ClientRule::First, at(15)).await.unwrap();
+    assert_eq!((reported.client_id.expose(), reported.bound), ("", true), "it has its client");
+    for device in ["e", "f"] {
+        assert!(store.forget(&id(device), at(16)).await.unwrap());
+    }
+}
+
 async fn codes_expire(store: &SqlStore) {
     let activation = asked(store, &id("c"), "x", at(20)).await.unwrap();
     let code = activation.code.clone().unwrap();
@@ -229,7 +249,7 @@ fn waiting(devices: u32, address: impl Fn(u32) -> u32) -> String {
 /// A backup with these rows of one table.
 pub(super) fn backup_of(table: &str, rows: impl Iterator<Item = Value>) -> String {
     let header = json!({
-        "format": "hearken-store", "version": 1, "schema": 15, "made_at": at(0), "tables": [table],
+        "format": "hearken-store", "version": 1, "schema": 16, "made_at": at(0), "tables": [table],
     });
     let rows: Vec<Value> = rows.map(|row| json!({"table": table, "row": row})).collect();
     let mut counts = json!({});

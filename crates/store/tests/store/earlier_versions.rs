@@ -114,6 +114,8 @@ async fn devices_are_there(store: &SqlStore) {
     let page = store.devices("", 9).await.unwrap();
     let ids: Vec<_> = page.devices.iter().map(|device| device.device_id.clone()).collect();
     assert_eq!((ids, page.more), (vec![device_id(1), device_id(2), device_id(3)], false));
+    let reviewed: Vec<_> = page.devices.iter().map(|d| (d.bound, d.needs_review)).collect();
+    assert_eq!(reviewed, [(true, false), (false, true), (false, true)]);
     let first = &page.devices[0];
     assert_eq!((first.name.as_str(), first.bound), ("客厅的音箱", true));
     assert_eq!(
@@ -280,11 +282,11 @@ async fn an_earlier_store_is_backed_up_only_after_its_upgrade(place: Arc<Place>)
     let store = open(&place);
     let refused = store.back_up(&mut Vec::new(), at(0), &mut |_, _| ()).await.unwrap_err();
     let text = refused.to_string();
-    assert!(text.contains("version 7, not 15") && text.contains("store migrate"), "{text}");
+    assert!(text.contains("version 7, not 16") && text.contains("store migrate"), "{text}");
     assert_eq!(old_store::dump(&place).await, before);
     store.upgrade().await.unwrap();
     backup::backup(&store).await;
-    old_store::execute(&place, "UPDATE _sqlx_migrations SET version = 9999 WHERE version = 15")
+    old_store::execute(&place, "UPDATE _sqlx_migrations SET version = 9999 WHERE version = 16")
         .await;
     let refused = store.check(&mut |_, _| ()).await.unwrap_err();
     let kind = |error| match error {

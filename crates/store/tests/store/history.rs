@@ -11,7 +11,7 @@ use hearken_proto::chat::ChatStatus;
 use hearken_store::SqlStore;
 use hearken_test_support::chat_rows::{id, session};
 use hearken_test_support::places::Place;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::people::{content, latin, open_again};
 use super::{on_every_store, open};
@@ -24,6 +24,7 @@ on_every_store!(
     the_oldest_sound_beyond_the_limit_is_deleted_and_its_words_stay,
     a_great_part_is_deleted_in_steps,
     a_chat_session_that_is_purged_takes_its_turns_along,
+    a_turn_that_ends_after_its_words_were_deleted_is_not_stored,
 );
 
 fn at(seconds: i64) -> Timestamp {
@@ -263,4 +264,29 @@ async fn nothing_of_a_deleted_turn_stays_in_the_files() {
     assert_eq!(found(), wanted);
     store.shut().await;
     assert_eq!(found(), wanted, "and after the last connection is closed");
+}
+
+async fn a_turn_that_ends_after_its_words_were_deleted_is_not_stored(place: Arc<Place>) {
+    if !place.is_shared() {
+        return;
+    }
+    // Another instance deletes them.
+    let [here, there] = [open(&place), open(&place)];
+    let before = Timestamp::now();
+    let began = |number, client: &str, began| HistoryTurn { began, ..turn(number, client) };
+    there.delete_turns(&HistoryPart::Client("a".into())).await.unwrap();
+    let later = Timestamp::now().checked_add(SignedDuration::from_secs(1)).unwrap();
+    let stored = async || {
+        let all = here.turns(&HistoryFilter::default(), 9).await.unwrap();
+        all.into_iter().map(|turn| turn.turn_id[35..].to_owned()).collect::<Vec<_>>().concat()
+    };
+    for (number, client, at) in [(1, "a", before), (2, "b", before), (3, "a", later)] {
+        here.add_turn(&began(number, client, at), &[]).await.unwrap();
+    }
+    assert_eq!(stored().await, "32");
+    let deletions = here.deletions_after(before).await.unwrap();
+    assert_eq!(deletions.iter().map(|(client, _)| client.as_str()).collect::<Vec<_>>(), ["a"]);
+    there.delete_turns(&HistoryPart::All).await.unwrap();
+    here.add_turn(&began(4, "c", before), &[]).await.unwrap();
+    assert_eq!(stored().await, "");
 }

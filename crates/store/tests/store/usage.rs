@@ -8,6 +8,7 @@ use hearken_proto::ids::DeviceId;
 use hearken_store::SqlStore;
 use hearken_test_support::places::Place;
 use jiff::civil::{Date, date};
+use jiff::{SignedDuration, Timestamp};
 
 use super::people::open_again;
 use super::{on_every_store, open};
@@ -16,7 +17,11 @@ on_every_store!(
     what_is_added_is_in_the_sums_of_its_day_device_role_and_kind,
     what_instances_add_at_once_is_all_there,
     a_forgotten_device_stays_in_the_sums_without_its_id,
+    a_turn_that_ends_after_its_device_was_deleted_does_not_bring_back_its_id,
 );
+
+/// Before all turns.
+const LONG_AGO: Timestamp = Timestamp::UNIX_EPOCH;
 
 fn day(day: i8) -> Date {
     date(2026, 11, day)
@@ -60,16 +65,19 @@ fn told(sums: &[(&str, u64)]) -> Vec<(String, u64)> {
 
 async fn what_is_added_is_in_the_sums_of_its_day_device_role_and_kind(place: Arc<Place>) {
     let store = open(&place);
-    store.add_usage(&[]).await.unwrap();
+    store.add_usage(&[], LONG_AGO).await.unwrap();
     assert_eq!(sums(&store, UsageGroup::Day, 1).await, []);
     let first = [
         (key(1, "voice", "a", "kids"), used(2)),
         (key(1, "voice", "b", ""), used(8)),
         (key(2, "text", "", ""), used(4)),
     ];
-    store.add_usage(&first).await.unwrap();
+    store.add_usage(&first, LONG_AGO).await.unwrap();
     store
-        .add_usage(&[(key(2, "voice", "a", ""), used(2)), (key(1, "voice", "a", "kids"), used(2))])
+        .add_usage(
+            &[(key(2, "voice", "a", ""), used(2)), (key(1, "voice", "a", "kids"), used(2))],
+            LONG_AGO,
+        )
         .await
         .unwrap();
     let store = open_again(&place, store).await;
@@ -98,16 +106,33 @@ async fn what_instances_add_at_once_is_all_there(place: Arc<Place>) {
     let stores = [open(&place), open(&place)];
     let adding = (0..40_usize).map(|number| {
         let store = &stores[number % 2];
-        async move { store.add_usage(&[row(1, "a", 2), row(1, "b", 2)]).await.unwrap() }
+        async move { store.add_usage(&[row(1, "a", 2), row(1, "b", 2)], LONG_AGO).await.unwrap() }
     });
     futures_util::future::join_all(adding).await;
     assert_eq!(sums(&stores[0], UsageGroup::Day, 1).await, told(&[("2026-11-01", 160)]));
 }
 
+async fn a_turn_that_ends_after_its_device_was_deleted_does_not_bring_back_its_id(
+    place: Arc<Place>,
+) {
+    if !place.is_shared() {
+        return;
+    }
+    // Another instance deletes it.
+    let [here, there] = [open(&place), open(&place)];
+    let began = Timestamp::now();
+    there.forget_usage_of(&DeviceId::new("a")).await.unwrap();
+    here.add_usage(&[row(1, "a", 2), row(1, "b", 4)], began).await.unwrap();
+    assert_eq!(sums(&here, UsageGroup::Device, 1).await, told(&[("b", 4), ("", 2)]));
+    let later = Timestamp::now().checked_add(SignedDuration::from_secs(1)).unwrap();
+    here.add_usage(&[row(1, "a", 1)], later).await.unwrap();
+    assert_eq!(sums(&here, UsageGroup::Device, 1).await, told(&[("b", 4), ("", 2), ("a", 1)]));
+}
+
 async fn a_forgotten_device_stays_in_the_sums_without_its_id(place: Arc<Place>) {
     let store = open(&place);
     store
-        .add_usage(&[row(1, "a", 2), row(1, "", 4), row(2, "a", 2), row(1, "b", 2)])
+        .add_usage(&[row(1, "a", 2), row(1, "", 4), row(2, "a", 2), row(1, "b", 2)], LONG_AGO)
         .await
         .unwrap();
     for _ in 0..2 {

@@ -50,7 +50,7 @@ impl OpenAiSpeech {
     }
 }
 
-/// Reads the request and answers it where the behaviour is the same for every vendor.
+/// Reads the request and answers it where the behaviour is the same for every vendor. A probe is not counted.
 pub(super) async fn begin(
     stream: &mut TcpStream,
     shared: &Shared,
@@ -59,7 +59,11 @@ pub(super) async fn begin(
     let request = read_request(stream).await?;
     let behaviour = shared.behaviour();
     let right = request.head.starts_with(&format!("POST {path} "));
+    let is_probe = request.head.starts_with("GET ");
     shared.note(|seen| {
+        if is_probe {
+            return;
+        }
         seen.requests += 1;
         seen.texts.push(request.head.clone());
         if let Some(file) = request.body.windows(4).position(|four| four == b"RIFF") {
@@ -70,6 +74,7 @@ pub(super) async fn begin(
         }
     });
     match behaviour {
+        Behaviour::HttpStatus(401, wait) if is_probe => respond_status(stream, 401, wait).await,
         _ if !right => respond(stream, 404, "", b"no such path").await,
         Behaviour::HttpStatus(status, wait) => respond_status(stream, status, wait).await,
         Behaviour::Silent => while !gone(stream, Duration::from_secs(3_600)).await {},

@@ -311,6 +311,8 @@ export interface components {
     /** Body of the request to change a device; at least one field is required. */
     DeviceChange: {
       agent?: string | null;
+      /** True to bind it without its code. */
+      bound?: boolean | null;
       name?: string | null;
       /** Id of its role; null for none. */
       role?: string | null;
@@ -330,6 +332,11 @@ export interface components {
       first_seen: string | null;
       last_seen: string | null;
       name: string;
+      /**
+       * True if it counts as bound outside the private networks because it was stored before that was asked: confirm
+       * it with `bound`, or delete it.
+       */
+      needs_review: boolean;
       /** Id of its role; null for none. */
       role: string | null;
       serial_number: string;
@@ -574,6 +581,17 @@ export interface components {
       /** Text for people. */
       msg: string;
     };
+    /** A model in use whose vendor has announced its end. */
+    ModelEnd: {
+      /** Day on which it ends. */
+      ends: string;
+      /** Model that the vendor names instead; empty if it names none. */
+      instead: string;
+      /** Key of the setting that names it. */
+      key: string;
+      /** Name of the model. */
+      model: string;
+    };
     /** Session of a museum client, without its dialogue. */
     MuseumSessionShown: {
       /** Data that the client sent about itself. */
@@ -743,6 +761,10 @@ export interface components {
       dependencies: Record<string, components['schemas']['ServiceState']>;
       /** Engines by their names, if the server runs any. */
       engines?: Record<string, components['schemas']['EngineShown']>;
+      /** Why a recogniser, model or synthesiser does not work, by the names of the services. */
+      failures?: Record<string, components['schemas']['ServiceFailure']>;
+      /** Models in use whose vendor has announced their end. */
+      model_ends?: components['schemas']['ModelEnd'][];
       status: components['schemas']['ReadyStatus'];
     };
     /** Whether the server serves. */
@@ -910,6 +932,8 @@ export interface components {
     ServersShown: {
       servers: components['schemas']['ServerShown'][];
     };
+    /** Why a service does not work. */
+    ServiceFailure: 'unauthorized' | 'rate_limited' | 'bad_request' | 'too_large' | 'not_served' | 'timeout' | 'unavailable' | 'fault' | 'protocol';
     /** State of a service that the server depends on. */
     ServiceState: 'ready' | 'degraded' | 'down';
     /** Response to `GET /api/session/info`. */
@@ -1111,7 +1135,7 @@ export interface components {
     };
     /** Client for which a device token is made. */
     TokenOfDevice: {
-      /** What the device sends as `Client-Id`, at most 64 characters; that of the device if it is known, else empty. */
+      /** What the device sends as `Client-Id`, at most 64 characters; that of the device if it is known, else a new one, which it must send. */
       client_id?: string | null;
     };
     /** Pair of tokens in the format of OAuth 2 (RFC 6749, section 5.1). */
@@ -1187,6 +1211,8 @@ export interface components {
       start_timeout_ms?: number | null;
       /** Longest wait for the result of a call. */
       timeout_ms?: number | null;
+      /** True to trust it with its own tools: what it answers makes none of them ask, except those that unlock, pay and the like. */
+      trust?: boolean | null;
       /** Address; left out if `command` is set. */
       url?: string | null;
     };

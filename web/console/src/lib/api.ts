@@ -73,7 +73,7 @@ export const devices = {
     const body = name ? { code, name } : { code };
     return session.call<Device>('operator', '/api/devices/bind', { method: 'POST', body });
   },
-  change: (id: string, body: Partial<Pick<Device, 'name' | 'agent' | 'system_prompt' | 'role'>>) =>
+  change: (id: string, body: Partial<Pick<Device, 'name' | 'bound' | 'agent' | 'system_prompt' | 'role'>>) =>
     session.call<Device>('operator', one('/api/devices', id), { method: 'PATCH', body }),
   forget: (id: string) => session.call<void>('operator', one('/api/devices', id), { method: 'DELETE' }),
   order: (id: string, order: 'say' | 'alert' | 'custom' | 'reboot' | 'close', body: object = {}) =>

@@ -29,6 +29,7 @@ describe('errors', () => {
 describe('format', () => {
   it('tells times and sizes', () => {
     expect([840.4, 1_250, 12_345, 125_000].map(duration)).toEqual(['840 ms', '1.25 s', '12.3 s', '2 min 5 s']);
+    expect([9_999, 59_960, 119_600].map(duration)).toEqual(['10.0 s', '1 min 0 s', '2 min 0 s']);
     expect([12, 2_048, 3_670_016].map(bytes)).toEqual(['12 B', '2.0 KiB', '3.5 MiB']);
     expect(ago('2030-01-01T00:00:00Z', Date.parse('2030-01-01T02:30:00Z'), 'en')).toBe('2 hours ago');
     expect(ago(null, 0, 'en')).toBe('–');

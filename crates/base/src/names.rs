@@ -1,0 +1,50 @@
+//! Comparison of names that people gave, and of words that they search for. Not for identifiers, which are compared as they
+//! are.
+
+use unicode_normalization::UnicodeNormalization as _;
+
+/// Returns a text in the form in which texts are compared: without regard to capitals, Unicode form and width, and with single
+/// spaces between its words.
+pub fn folded(text: &str) -> String {
+    let one_form = |text: &str| text.nfkc().collect::<String>();
+    let lower = one_form(text).to_lowercase();
+    one_form(&lower).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Reports whether two names look the same to people.
+pub fn are_same(one: &str, other: &str) -> bool {
+    one == other || folded(one) == folded(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn names_that_look_the_same_are_the_same() {
+        for (one, other) in [
+            ("Küche", "Ku\u{308}che"),
+            ("KÜCHE", "küche"),
+            ("calc", "CALC"),
+            ("calc ", " calc"),
+            ("living  room", "Living\troom"),
+            ("ＡＢＣ", "abc"),
+            ("가", "\u{1100}\u{1161}"),
+        ] {
+            assert!(are_same(one, other), "{one} {other}");
+        }
+        for (one, other) in [("Kuche", "Küche"), ("客厅", "客房"), ("ab", "a b"), ("", "x")] {
+            assert!(!are_same(one, other), "{one} {other}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_folded_text_stays_as_it_is(text in ".{0,40}") {
+            let once = folded(&text);
+            prop_assert_eq!(folded(&once), once);
+        }
+    }
+}

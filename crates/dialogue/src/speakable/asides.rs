@@ -1,0 +1,338 @@
+//! Parses what nobody says aloud though it is written in words and signs: faces of signs, as `(≧▽≦)`, and stage directions, as
+//! `（微笑着）` and `*laughs*`. Not for emoji, nor for brackets with words.
+
+use hearken_base::language::is_han;
+
+use super::Found;
+
+/// Longest face, and longest stage direction, in characters.
+const FACE_MAX: usize = 12;
+const DIRECTION_MAX: usize = 32;
+/// Most words of an English direction, and most characters of a Chinese one.
+const DIRECTION_WORDS: usize = 5;
+const DIRECTION_HAN: usize = 12;
+
+/// Letters that can be eyes, cheeks or a mouth, in a face that has other signs. One with other letters is a word.
+const FACE_LETTERS: &str = "TtOoXxUuVvQqwWωДдヮワㅂㅅㅁㅇㄒㅠㅜᴗᵕツシ๑ಠಥლºᴥʖʕʔง٩وヽノﾉづゞ";
+/// Arms in front of a face, and behind it.
+const LEFT_ARMS: &str = "ヽ٩╰";
+const RIGHT_ARMS: &str = "وノﾉづ۶彡✧ゞ╯";
+/// Most arms behind a face.
+const MAX_ARMS: usize = 3;
+/// Signs of other scripts than faces are made of: punctuation, units and mathematics.
+const ORDINARY_SIGNS: &str =
+    "，。！？、；：“”‘’（）《》〈〉【】「」…—–·～%℃°×÷±≈≤≥≠∞√∑∏∫πµ→←↑↓€£¥￥§№™©®²³";
+
+/// English words with which a direction begins, alone or before others: what a speaker does.
+const ACTIONS: [&str; 52] = [
+    "blinks",
+    "blushes",
+    "blushing",
+    "bows",
+    "chuckles",
+    "chuckling",
+    "clapping",
+    "claps",
+    "clears",
+    "coughs",
+    "cries",
+    "crying",
+    "gasps",
+    "giggles",
+    "giggling",
+    "grinning",
+    "grins",
+    "groans",
+    "hugs",
+    "humming",
+    "hums",
+    "laughing",
+    "laughs",
+    "leans",
+    "nodding",
+    "nods",
+    "pauses",
+    "pausing",
+    "shakes",
+    "shrugging",
+    "shrugs",
+    "sighing",
+    "sighs",
+    "smiles",
+    "smiling",
+    "smirks",
+    "sniffles",
+    "sniffs",
+    "sobbing",
+    "sobs",
+    "stretches",
+    "thinking",
+    "tilts",
+    "waves",
+    "waving",
+    "whispering",
+    "whispers",
+    "winking",
+    "winks",
+    "yawning",
+    "yawns",
+    "frowns",
+];
+/// Chinese words of which one stands in a direction.
+const ACTIONS_ZH: [&str; 56] = [
+    "微笑",
+    "笑着",
+    "笑了",
+    "大笑",
+    "轻笑",
+    "輕笑",
+    "笑笑",
+    "偷笑",
+    "傻笑",
+    "苦笑",
+    "笑嘻嘻",
+    "笑眯眯",
+    "笑道",
+    "叹气",
+    "嘆氣",
+    "叹了",
+    "叹息",
+    "眨眼",
+    "眨了眨",
+    "眨眨",
+    "点头",
+    "點頭",
+    "点了点头",
+    "点点头",
+    "摇头",
+    "搖頭",
+    "摇了摇头",
+    "摇摇头",
+    "挥手",
+    "揮手",
+    "挥了挥手",
+    "挥挥手",
+    "鞠躬",
+    "脸红",
+    "臉紅",
+    "红着脸",
+    "歪头",
+    "歪着头",
+    "耸肩",
+    "聳肩",
+    "皱眉",
+    "皺眉",
+    "害羞地",
+    "沉默",
+    "停顿",
+    "停頓",
+    "轻声",
+    "輕聲",
+    "小声",
+    "小聲",
+    "温柔地",
+    "溫柔地",
+    "开心地",
+    "開心地",
+    "清嗓",
+    "打哈欠",
+];
+
+/// Chinese characters of a statement about such an act, or of a request for it: `（沉默是金）`.
+const STATING_ZH: [char; 7] = ['是', '会', '要', '能', '请', '請', '为'];
+
+/// Parses a face, with its arms. `rest` begins with a round bracket or an arm. Returns its length in bytes.
+pub(super) fn face(rest: &str, end: bool) -> Found<usize> {
+    let arm = rest.chars().next().filter(|c| is_left_arm(*c)).map_or(0, char::len_utf8);
+    let body = &rest[arm..];
+    let Some(open) = body.chars().next() else { return Found::ran_out(end) };
+    if !matches!(open, '(' | '（') {
+        return Found::No;
+    }
+    for (count, (at, c)) in body.char_indices().skip(1).enumerate() {
+        if matches!(c, ')' | '）') {
+            let inner = &body[open.len_utf8()..at];
+            return match is_face(inner) {
+                true => behind_arms(rest, arm + at + c.len_utf8(), end),
+                false => Found::No,
+            };
+        }
+        if count == FACE_MAX || !fits_in_face(c) {
+            return Found::No;
+        }
+    }
+    Found::ran_out(end)
+}
+
+pub(super) fn is_left_arm(c: char) -> bool {
+    LEFT_ARMS.contains(c)
+}
+
+fn behind_arms(rest: &str, face: usize, end: bool) -> Found<usize> {
+    let behind = rest[face..].chars();
+    let arms = behind.take_while(|c| RIGHT_ARMS.contains(*c)).take(MAX_ARMS);
+    let (count, len) = arms.fold((0, face), |(count, len), c| (count + 1, len + c.len_utf8()));
+    match rest[len..].chars().next() {
+        // More arms may come.
+        None if !end && count < MAX_ARMS => Found::Wait,
+        // No arm, but the first letter of a word.
+        Some(c @ ('\u{3041}'..='\u{30ff}' | '\u{600}'..='\u{6ff}'))
+            if count > 0 && !RIGHT_ARMS.contains(c) =>
+        {
+            Found::Yes(face)
+        }
+        _ => Found::Yes(len),
+    }
+}
+
+fn fits_in_face(c: char) -> bool {
+    !(c == '\n' || c.is_ascii_digit() || is_han(c))
+        && (!c.is_alphabetic() || FACE_LETTERS.contains(c))
+}
+
+fn is_face(inner: &str) -> bool {
+    let strange = |c: &char| {
+        !c.is_ascii()
+            && !c.is_alphanumeric()
+            && !c.is_whitespace()
+            && !('\u{300}'..='\u{36f}').contains(c)
+            && !ORDINARY_SIGNS.contains(*c)
+    };
+    let eyes: Vec<char> = inner.chars().collect();
+    let of_ascii = match eyes[..] {
+        [one, mouth, other] => {
+            (one == other && "^T;@-=OoXxQ>".contains(one) || (one, other) == ('>', '<'))
+                && "_.ωo".contains(mouth)
+        }
+        _ => false,
+    };
+    of_ascii || inner.chars().filter(strange).count() >= 2
+}
+
+/// Parses a stage direction at the beginning of a sentence: in round brackets, or between asterisks. Returns its length in
+/// bytes.
+pub(super) fn direction(rest: &str, end: bool) -> Found<usize> {
+    let Some(open) = rest.chars().next() else { return Found::ran_out(end) };
+    let is_close = |c: char| match open {
+        '(' | '（' => matches!(c, ')' | '）'),
+        _ => c == open,
+    };
+    for (count, (at, c)) in rest.char_indices().skip(1).enumerate() {
+        if is_close(c) {
+            let inner = &rest[open.len_utf8()..at];
+            let len = at + c.len_utf8();
+            if !is_direction(inner) {
+                return Found::No;
+            }
+            // `*Thinking* is hard` has a word with stress: it begins the sentence.
+            let next = rest[len..].chars().take(2).find(|c| *c != ' ');
+            return match next {
+                _ if !inner.starts_with(char::is_uppercase) => Found::Yes(len),
+                None if !end && rest[len..].len() < 2 => Found::Wait,
+                Some(next) if next.is_lowercase() => Found::No,
+                _ => Found::Yes(len),
+            };
+        }
+        if count == DIRECTION_MAX || !(c.is_alphabetic() || matches!(c, ' ' | '\'' | '，' | ',')) {
+            return Found::No;
+        }
+    }
+    Found::ran_out(end)
+}
+
+fn is_direction(inner: &str) -> bool {
+    let lower = inner.trim().to_lowercase();
+    if lower.chars().any(is_han) {
+        let short = lower.chars().count() <= DIRECTION_HAN;
+        let states = lower.contains(STATING_ZH);
+        return lower == "笑"
+            || short && !states && ACTIONS_ZH.iter().any(|action| lower.contains(action));
+    }
+    let words: Vec<&str> = lower.split_whitespace().collect();
+    // `softly laughs` as well as `laughs softly`.
+    let acts = |word: &&&str| ACTIONS.contains(&word.trim_end_matches(','));
+    words.len() <= DIRECTION_WORDS
+        && words
+            .iter()
+            .take(2)
+            .find(acts)
+            .is_some_and(|found| words.first() == Some(found) || words[0].ends_with("ly"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faces_are_told_from_words_and_formulas() {
+        for (text, len) in [
+            ("(≧▽≦)！", "(≧▽≦)".len()),
+            ("(๑•̀ㅂ•́)و✧", "(๑•̀ㅂ•́)و✧".len()),
+            ("（＾▽＾）ノ好", "（＾▽＾）ノ".len()),
+            ("ヽ(´▽`)ノ", "ヽ(´▽`)ノ".len()),
+            ("(^_^)", 5),
+            ("(>_<)", 5),
+            ("(T_T)", 5),
+            ("（＾▽＾）ノート", "（＾▽＾）".len()),
+            ("(^_^)ノノノノ", "(^_^)ノノノ".len()),
+        ] {
+            assert_eq!(face(text, true), Found::Yes(len), "{text}");
+        }
+        for text in [
+            "(中国的首都)",
+            "(a+b)",
+            "(α≤β)",
+            "(x_y)",
+            "(25°C)",
+            "(…)",
+            "()",
+            "(℃)",
+            "ヽ",
+            "(привет!)",
+            "(3)",
+            "(→)",
+            "(see)",
+            "(हिन्दी)",
+            "(สวัสดี)",
+            "(xin cha\u{300}o\u{301})",
+        ] {
+            assert_eq!(face(text, true), Found::No, "{text}");
+        }
+        assert_eq!(face("(≧▽", false), Found::Wait);
+        assert_eq!(face("(≧▽≦)", false), Found::Wait, "arms may follow");
+        assert_eq!(face("(the", false), Found::No, "words are not held back");
+    }
+
+    #[test]
+    fn directions_are_told_from_words_in_brackets() {
+        for text in [
+            "（微笑着）",
+            "（笑）",
+            "(laughs)",
+            "*laughs*",
+            "*softly sighs*",
+            "(smiling warmly at you)",
+            "（眨了眨眼睛）",
+            "*Smiles*",
+        ] {
+            assert_eq!(direction(text, true), Found::Yes(text.len()), "{text}");
+        }
+        for text in [
+            "（注意）",
+            "（中国的首都）",
+            "*Note*",
+            "(see page 3)",
+            "（笑话）",
+            "*very important*",
+            "(the laughs)",
+            "（他说他昨天在公园里笑着看见了一只猫）",
+            "（沉默是金）",
+            "*Thinking* is hard.",
+            "*Waves* are high.",
+        ] {
+            assert_eq!(direction(text, true), Found::No, "{text}");
+        }
+        assert_eq!(direction("*Smiles* Hello", true), Found::Yes("*Smiles*".len()));
+        assert_eq!(direction("*Smiles* ", false), Found::Wait, "the next word decides");
+    }
+}

@@ -1,0 +1,348 @@
+//! What a call would do, in words that a person understands: the act of a question such as "May I turn off the lamp?". Not
+//! for the sentence around it, nor for deciding which calls are asked about.
+
+use hearken_base::language::{Language, is_han};
+use hearken_ports::Tool;
+use serde_json::{Map, Value};
+
+use super::policy::spaced;
+
+/// Longest object of an act, and all its objects together, in characters.
+const MAX_OBJECT_CHARS: usize = 40;
+const MAX_OBJECTS_CHARS: usize = 120;
+/// Longest sentence of a description that stands for an act, in characters.
+const MAX_SENTENCE_CHARS: usize = 60;
+
+/// Arguments that name what is acted on, the most telling first.
+const OBJECT_KEYS: [&str; 19] = [
+    "name",
+    "entity",
+    "entity_id",
+    "device",
+    "target",
+    "item",
+    "object",
+    "title",
+    "file",
+    "path",
+    "to",
+    "recipient",
+    "contact",
+    "url",
+    "area",
+    "room",
+    "location",
+    "device_class",
+    "domain",
+];
+/// Words in names of tools that say nothing of the act.
+const EMPTY_WORDS: [&str; 12] =
+    ["hass", "intent", "tool", "self", "mcp", "do", "action", "api", "service", "the", "a", "get"];
+
+/// An act: the words of a tool's name, and the verb in English and in Chinese.
+type Act = (&'static [&'static str], &'static str, &'static str);
+
+/// Acts; longer words come first. Words that are things, too, are acts only in names without another: see [`THINGS_TOO`].
+const ACTS: [Act; 42] = [
+    (&["turn", "on"], "turn on", "打开"),
+    (&["switch", "on"], "turn on", "打开"),
+    (&["turn", "off"], "turn off", "关闭"),
+    (&["switch", "off"], "turn off", "关闭"),
+    (&["shut", "down"], "shut down", "关停"),
+    (&["take", "photo"], "take a photo", "拍照"),
+    (&["shutdown"], "shut down", "关停"),
+    (&["toggle"], "switch", "切换"),
+    (&["unlock"], "unlock", "解锁"),
+    (&["disarm"], "disarm", "撤防"),
+    (&["open"], "open", "打开"),
+    (&["close"], "close", "关上"),
+    (&["start"], "start", "启动"),
+    (&["stop"], "stop", "停止"),
+    (&["pause"], "pause", "暂停"),
+    (&["change"], "change", "更改"),
+    (&["update"], "change", "更改"),
+    (&["edit"], "edit", "编辑"),
+    (&["delete"], "delete", "删除"),
+    (&["remove"], "remove", "移除"),
+    (&["erase"], "erase", "清除"),
+    (&["clear"], "clear", "清除"),
+    (&["wipe"], "erase", "清除"),
+    (&["move"], "move", "移动"),
+    (&["rename"], "rename", "重命名"),
+    (&["create"], "create", "创建"),
+    (&["add"], "add", "添加"),
+    (&["write"], "write", "写入"),
+    (&["read"], "read", "读取"),
+    (&["send"], "send", "发送"),
+    (&["reply"], "reply to", "回复"),
+    (&["publish"], "publish", "发布"),
+    (&["buy"], "buy", "购买"),
+    (&["purchase"], "buy", "购买"),
+    (&["pay"], "pay", "支付"),
+    (&["transfer"], "transfer", "转账给"),
+    (&["cancel"], "cancel", "取消"),
+    (&["restart"], "restart", "重启"),
+    (&["reboot"], "restart", "重启"),
+    (&["reset"], "reset", "重置"),
+    (&["install"], "install", "安装"),
+    (&["uninstall"], "uninstall", "卸载"),
+];
+/// Acts whose words also name things: `delete_record` deletes, and records nothing.
+const THINGS_TOO: [Act; 10] = [
+    (&["set"], "change", "更改"),
+    (&["lock"], "lock", "锁上"),
+    (&["arm"], "arm", "布防"),
+    (&["run"], "run", "运行"),
+    (&["play"], "play", "播放"),
+    (&["record"], "record", "录制"),
+    (&["post"], "post", "发布"),
+    (&["call"], "call", "呼叫"),
+    (&["order"], "order", "订购"),
+    (&["book"], "book", "预订"),
+];
+
+/// Things in names of tools, in Chinese.
+const THINGS: [(&str, &str); 26] = [
+    ("door", "门"),
+    ("doors", "门"),
+    ("light", "灯"),
+    ("lights", "灯"),
+    ("lamp", "灯"),
+    ("lock", "门锁"),
+    ("window", "窗户"),
+    ("curtain", "窗帘"),
+    ("garage", "车库"),
+    ("alarm", "警报"),
+    ("file", "文件"),
+    ("files", "文件"),
+    ("folder", "文件夹"),
+    ("email", "邮件"),
+    ("mail", "邮件"),
+    ("message", "消息"),
+    ("news", "新闻"),
+    ("photo", "照片"),
+    ("video", "视频"),
+    ("audio", "录音"),
+    ("temperature", "温度"),
+    ("volume", "音量"),
+    ("payment", "付款"),
+    ("all", "所有"),
+    ("account", "账户"),
+    ("calendar", "日历"),
+];
+
+/// Returns what a call of this tool with these arguments would do, in this language: a verb and its object. Where the name of
+/// the tool tells no act, the first sentence of its description if that is in this language, or its name as words.
+pub(super) fn act(tool: &Tool, arguments: &str, language: Language) -> String {
+    let words = name_words(&tool.name);
+    let arguments: Map<String, Value> = serde_json::from_str(arguments).unwrap_or_default();
+    let found = ACTS.iter().chain(&THINGS_TOO).find_map(|act| {
+        let at = words.windows(act.0.len()).position(|part| part == act.0)?;
+        Some((act, at))
+    });
+    if let Some(((names, english, chinese), at)) = found {
+        let mut rest = words[..at].to_vec();
+        rest.extend_from_slice(&words[at + names.len()..]);
+        let object = object(tool, &arguments).or_else(|| in_name(&rest, language));
+        return match language {
+            Language::English => with_article(english, object),
+            Language::Chinese => format!("{chinese}{}", object.unwrap_or_default()),
+        };
+    }
+    let own = tool.name.chars().any(is_han);
+    if own && language == Language::Chinese {
+        return spoken(&tool.name);
+    }
+    described(&tool.description, language).unwrap_or_else(|| words.join(" "))
+}
+
+fn with_article(verb: &str, object: Option<String>) -> String {
+    match object {
+        None => verb.to_owned(),
+        Some(object)
+            if object.starts_with(|c: char| c.is_ascii_lowercase())
+                && !object.starts_with("all ") =>
+        {
+            format!("{verb} the {object}")
+        }
+        Some(object) => format!("{verb} {object}"),
+    }
+}
+
+/// Returns the words of a name, in lower case, without those that say nothing.
+fn name_words(name: &str) -> Vec<String> {
+    let spaced = spaced(name);
+    let words = spaced.split(|c: char| !c.is_alphanumeric());
+    let words = words.filter(|word| !word.is_empty() && !EMPTY_WORDS.contains(word));
+    words.map(str::to_owned).collect()
+}
+
+/// Returns all that the arguments name: a person agrees to what they hear. Only arguments that the tool has declared count,
+/// for a model can invent others, which the tool ignores.
+fn object(tool: &Tool, arguments: &Map<String, Value>) -> Option<String> {
+    let declared =
+        |key: &str| tool.parameters.pointer("/properties").is_some_and(|p| p.get(key).is_some());
+    let mut names: Vec<String> = Vec::new();
+    for key in OBJECT_KEYS.into_iter().filter(|key| declared(key)) {
+        let texts = arguments.get(key).into_iter().flat_map(|value| match value {
+            Value::Array(values) => values.iter().filter_map(Value::as_str).collect(),
+            value => value.as_str().into_iter().collect::<Vec<_>>(),
+        });
+        for text in texts {
+            // Of `light.kitchen_lamp`, the name.
+            let name =
+                if key == "entity_id" { text.rsplit('.').next().unwrap_or(text) } else { text };
+            let name = spoken(name);
+            if name.chars().any(char::is_alphabetic) && !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    let all = names.join(", ");
+    Some(all.chars().take(MAX_OBJECTS_CHARS).collect()).filter(|all: &String| !all.is_empty())
+}
+
+/// Returns what the other words of a name say.
+fn in_name(words: &[String], language: Language) -> Option<String> {
+    let said = match language {
+        Language::English => words.join(" "),
+        Language::Chinese => words
+            .iter()
+            .map(|word| {
+                let known = THINGS.iter().find(|(thing, _)| thing == word);
+                known.map_or_else(|| format!(" {word} "), |(_, chinese)| (*chinese).to_owned())
+            })
+            .collect(),
+    };
+    Some(spoken(&said)).filter(|said| !said.is_empty())
+}
+
+/// Returns the first sentence of a description, if it is short and in this language.
+fn described(description: &str, language: Language) -> Option<String> {
+    let first = description.split(['.', '。', '\n', '!', '！']).next()?.trim();
+    let is_chinese = first.chars().any(is_han);
+    let fits = !first.is_empty()
+        && first.chars().count() <= MAX_SENTENCE_CHARS
+        && is_chinese == (language == Language::Chinese);
+    fits.then(|| {
+        let (verb, rest) = first.split_at(first.find(' ').unwrap_or(first.len()));
+        let mut chars = verb.chars();
+        let lower = chars.next().into_iter().flat_map(char::to_lowercase);
+        let verb: String = lower.chain(chars).collect();
+        let act = infinitive(&verb) + rest;
+        act.chars().filter(|c| !c.is_control()).collect()
+    })
+}
+
+/// Returns a verb without the ending of `does`, `begins`, `watches` and `tries`.
+fn infinitive(verb: &str) -> String {
+    let ends = |ending: &str| verb.strip_suffix(ending).filter(|stem| stem.len() > 1);
+    if let Some(stem) = ends("ies") {
+        return format!("{stem}y");
+    }
+    for (ending, kept) in [("oes", 1), ("sses", 2), ("shes", 2), ("ches", 2), ("xes", 1)] {
+        if let Some(stem) = verb.strip_suffix(ending) {
+            return stem.to_owned() + &ending[..kept];
+        }
+    }
+    let is_base =
+        ["ss", "us", "is", "as"].iter().any(|end| verb.ends_with(end)) || verb == "always";
+    ends("s").filter(|_| !is_base).unwrap_or(verb).to_owned()
+}
+
+/// Returns a text as plain words, as long as one is listened to.
+pub(super) fn spoken(text: &str) -> String {
+    let plain: String =
+        text.chars().map(|c| if c.is_alphanumeric() || c == '\'' { c } else { ' ' }).collect();
+    let words: Vec<&str> = plain.split_whitespace().collect();
+    words.join(" ").chars().take(MAX_OBJECT_CHARS).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn tool(name: &str, description: &str) -> Tool {
+        Tool {
+            name: name.into(),
+            description: description.into(),
+            parameters: json!({"properties": {"name": {}, "area": {}, "entity_id": {}, "to": {}, "domain": {}}}),
+            finishes: false,
+            destructive: true,
+        }
+    }
+
+    #[test]
+    fn acts_are_named_in_the_persons_language() {
+        for (name, arguments, english, chinese) in [
+            ("intent.HassTurnOff", r#"{"name": "lamp"}"#, "turn off the lamp", "关闭lamp"),
+            ("HassTurnOn", r#"{"name": "厨房的灯"}"#, "turn on 厨房的灯", "打开厨房的灯"),
+            ("HassTurnOff", r#"{"area": "Kitchen"}"#, "turn off Kitchen", "关闭Kitchen"),
+            (
+                "light.turn_off",
+                r#"{"entity_id": "light.desk_lamp"}"#,
+                "turn off the desk lamp",
+                "关闭desk lamp",
+            ),
+            ("open_door", "{}", "open the door", "打开门"),
+            ("self.lock.open", "{}", "open the lock", "打开门锁"),
+            ("delete_all_files", "", "delete all files", "删除所有文件"),
+            ("sendEmail", r#"{"to": "Anna"}"#, "send Anna", "发送Anna"),
+            ("pay", "{}", "pay", "支付"),
+            ("open_lock", "{}", "open the lock", "打开门锁"),
+            ("lock_door", "{}", "lock the door", "锁上门"),
+            ("delete_dns_record", "{}", "delete the dns record", "删除dns record"),
+            ("cancel_order", "{}", "cancel the order", "取消order"),
+            ("delete_workflow_run", "{}", "delete the workflow run", "删除workflow run"),
+            (
+                "HassTurnOff",
+                r#"{"area": "Kitchen", "domain": ["lock"]}"#,
+                "turn off Kitchen, lock",
+                "关闭Kitchen, lock",
+            ),
+            ("open_door", r#"{"title": "window"}"#, "open the door", "打开门"),
+        ] {
+            let tool = tool(name, "");
+            assert_eq!(act(&tool, arguments, Language::English), english, "{name}");
+            assert_eq!(act(&tool, arguments, Language::Chinese), chinese, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_tool_whose_name_tells_no_act_is_described() {
+        let washer = tool("washer_cycle", "Begins a cycle. Takes an hour.");
+        assert_eq!(act(&washer, "{}", Language::English), "begin a cycle");
+        assert_eq!(act(&washer, "{}", Language::Chinese), "washer cycle");
+        let chinese = tool("洗衣机_循环", "");
+        assert_eq!(act(&chinese, "{}", Language::Chinese), "洗衣机 循环");
+    }
+
+    #[test]
+    fn a_description_is_asked_in_the_infinitive() {
+        for (told, infinitive_of_it) in [
+            ("does", "do"),
+            ("takes", "take"),
+            ("watches", "watch"),
+            ("passes", "pass"),
+            ("tries", "try"),
+            ("closes", "close"),
+            ("press", "press"),
+            ("focus", "focus"),
+            ("get", "get"),
+        ] {
+            assert_eq!(infinitive(told), infinitive_of_it);
+        }
+    }
+
+    #[test]
+    fn what_a_call_names_is_short_plain_words() {
+        let wild = r#"{"name": "x\n<b>\"; DROP TABLE"}"#;
+        let said = act(&tool("turn_off", ""), wild, Language::English);
+        assert_eq!(said, "turn off the x b DROP TABLE");
+        let long = json!({"name": "y".repeat(500)}).to_string();
+        assert!(act(&tool("turn_off", ""), &long, Language::English).len() < 60);
+        assert_eq!(act(&tool("turn_off", ""), "no json", Language::English), "turn off");
+    }
+}

@@ -1,0 +1,153 @@
+//! Health of one service, as its requests and probes show it. Not for skipping a service, which is the task of the circuit
+//! breaker.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use hearken_ports::{ProviderError, ProviderErrorKind, ProviderMetrics, ServiceHealth};
+
+/// Most models whose health is kept; settings that change may name new ones for ever.
+const MOST_MODELS: usize = 64;
+
+/// Health of one service, with its metrics.
+pub(super) struct OneService {
+    pub(super) meters: Arc<ProviderMetrics>,
+    seen: Mutex<Seen>,
+}
+
+/// What requests and probes showed.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    failure: Option<ProviderErrorKind>,
+    /// True if a probe showed the failure, not a request.
+    by_probe: bool,
+    /// True after the first request or probe.
+    was_asked: bool,
+}
+
+impl Seen {
+    /// Returns true if a probe that is answered disproves the failure. What a request met is disproved by a request, except
+    /// that the service could not be reached.
+    fn probe_decides(self) -> bool {
+        self.failure.is_some_and(|kind| self.by_probe || kind == ProviderErrorKind::Unavailable)
+    }
+}
+
+impl OneService {
+    /// Creates the health of the service at this position in the list of a port. It counts as working.
+    pub(super) fn new(port: &'static str, place: usize) -> Self {
+        Self { meters: Arc::new(ProviderMetrics::new(port, place)), seen: Mutex::default() }
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns its health.
+    pub(super) fn health(&self) -> ServiceHealth {
+        let seen = *self.seen();
+        ServiceHealth {
+            state: seen.failure.is_none().into(),
+            failure: seen.failure,
+            probe_decides: seen.probe_decides(),
+        }
+    }
+
+    fn set(&self, failure: Option<ProviderErrorKind>, by_probe: bool) {
+        *self.seen() = Seen { failure, by_probe, was_asked: true };
+        self.meters.up(failure.is_none());
+    }
+
+    /// Records that a request was answered.
+    pub(super) fn worked(&self) {
+        self.set(None, false);
+    }
+
+    /// Records that a request failed, for a reason that is not in the request.
+    pub(super) fn failed(&self, kind: ProviderErrorKind) {
+        self.set(Some(kind), false);
+    }
+
+    /// Returns true if a probe tells something: nothing is known yet, or it can disprove the failure.
+    pub(super) fn needs_probe(&self) -> bool {
+        let seen = *self.seen();
+        !seen.was_asked || seen.probe_decides()
+    }
+
+    /// Records the outcome of a probe.
+    pub(super) fn probed(&self, outcome: &Result<(), ProviderError>) {
+        let seen = *self.seen();
+        match outcome {
+            Err(error) => self.set(Some(error.kind), true),
+            Ok(()) if seen.failure.is_none() || seen.probe_decides() => self.set(None, true),
+            Ok(()) => {}
+        }
+    }
+}
+
+/// Health of all models: what one frontend meets, the others know. Clones share it.
+#[derive(Clone, Default)]
+pub struct ModelsHealth(Arc<Mutex<HashMap<Key, Arc<OneService>>>>);
+
+/// Base URL, name and position of a model.
+type Key = (String, String, usize);
+
+impl std::fmt::Debug for ModelsHealth {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ModelsHealth")
+    }
+}
+
+impl ModelsHealth {
+    /// Returns the health of this model, the same for every frontend.
+    pub(super) fn of(&self, base: &str, model: &str, place: usize) -> Arc<OneService> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (base.to_owned(), model.to_owned(), place);
+        if all.len() >= MOST_MODELS && !all.contains_key(&key) {
+            all.clear();
+        }
+        Arc::clone(all.entry(key).or_insert_with(|| Arc::new(OneService::new("llm", place))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ProviderErrorKind::{Fault, Timeout, Unauthorized, Unavailable};
+    use hearken_ports::ServiceState;
+
+    use super::*;
+
+    #[test]
+    fn a_probe_disproves_only_what_it_has_tried() {
+        let service = OneService::new("tts", 0);
+        assert_eq!(service.health(), ServiceHealth::default());
+        assert!(service.needs_probe(), "nothing is known");
+        for by_probe in [Unauthorized, Unavailable, Fault] {
+            service.probed(&Err(ProviderError::new("tts", by_probe)));
+            assert_eq!(service.health().state, ServiceState::Down);
+            assert_eq!(service.health().failure, Some(by_probe));
+            assert!(!service.meters.is_up() && service.needs_probe());
+            service.probed(&Ok(()));
+            assert_eq!(service.health().failure, None, "{by_probe}");
+            assert!(service.meters.is_up() && !service.needs_probe());
+        }
+        for (by_request, is_disproved) in
+            [(Unavailable, true), (Timeout, false), (Unauthorized, false), (Fault, false)]
+        {
+            service.failed(by_request);
+            assert_eq!(service.needs_probe(), is_disproved, "{by_request}");
+            service.probed(&Ok(()));
+            assert_eq!(service.health().failure.is_none(), is_disproved, "{by_request}");
+        }
+        service.worked();
+        assert_eq!(service.health(), ServiceHealth::default());
+    }
+
+    #[test]
+    fn frontends_share_the_health_of_a_model() {
+        let all = ModelsHealth::default();
+        all.clone().of("http://a/", "m", 0).failed(Unavailable);
+        assert_eq!(all.of("http://a/", "m", 0).health().failure, Some(Unavailable));
+        assert_eq!(all.of("http://b/", "m", 0).health().failure, None);
+    }
+}

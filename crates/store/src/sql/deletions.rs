@@ -1,0 +1,101 @@
+//! SQL of what was deleted lately, which turns that had begun before it do not bring back. Not for deleting itself.
+
+use std::collections::HashSet;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::error::SqlError;
+use super::{SqlStore, StoreTransaction, text, time};
+
+/// Time after which no turn that began before a deletion can end any more.
+const KEPT_FOR: SignedDuration = SignedDuration::from_hours(1);
+
+/// Longest difference between the clocks of instances. A deletion that is further ahead was noted by a clock that was wrong,
+/// and does not count.
+const CLOCKS_DIFFER: SignedDuration = SignedDuration::from_secs(10);
+
+/// What was deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DeletionKind {
+    /// What was said by a client; of all if it has no name.
+    History,
+    /// A device.
+    Device,
+}
+
+impl DeletionKind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::History => "history",
+            Self::Device => "device",
+        }
+    }
+}
+
+/// Notes a deletion, with the change that deletes. That change has locked the table from which it deletes, and whoever adds to
+/// it asks after adding: neither misses the other.
+pub(super) async fn note(
+    work: &mut StoreTransaction,
+    kind: DeletionKind,
+    client: &str,
+    now: Timestamp,
+) -> Result<(), SqlError> {
+    sqlx::query(
+        "INSERT INTO deletions (kind, client, until_ms) VALUES ($1, $2, $3) \
+         ON CONFLICT (kind, client) DO UPDATE SET until_ms = excluded.until_ms",
+    )
+    .bind(kind.name())
+    .bind(text(client))
+    .bind(now.as_millisecond())
+    .execute(&mut **work)
+    .await?;
+    forget_old(work, now).await
+}
+
+/// Forgets deletions after which no turn can end any more, and those noted by a clock that was ahead.
+pub(super) async fn forget_old(
+    work: &mut StoreTransaction,
+    now: Timestamp,
+) -> Result<(), SqlError> {
+    sqlx::query("DELETE FROM deletions WHERE until_ms < $1 OR until_ms > $2")
+        .bind(now.saturating_sub(KEPT_FOR).unwrap_or(Timestamp::MIN).as_millisecond())
+        .bind(latest(now))
+        .execute(&mut **work)
+        .await?;
+    Ok(())
+}
+
+/// Returns the latest time at which a deletion can have been noted.
+fn latest(now: Timestamp) -> i64 {
+    now.saturating_add(CLOCKS_DIFFER).unwrap_or(Timestamp::MAX).as_millisecond()
+}
+
+/// Returns whose deletion was noted since this time; an empty name for all.
+pub(super) async fn since(
+    work: &mut StoreTransaction,
+    kind: DeletionKind,
+    began: Timestamp,
+    now: Timestamp,
+) -> Result<HashSet<String>, SqlError> {
+    let sql = "SELECT client FROM deletions WHERE kind = $1 AND until_ms >= $2 AND until_ms <= $3";
+    let clients: Vec<String> = sqlx::query_scalar(sql)
+        .bind(kind.name())
+        .bind(began.as_millisecond())
+        .bind(latest(now))
+        .fetch_all(&mut **work)
+        .await?;
+    Ok(clients.into_iter().collect())
+}
+
+impl SqlStore {
+    /// Returns whose history was deleted after this time, and when; all if the client has no name.
+    pub(super) async fn history_deletions(
+        &self,
+        after: Timestamp,
+    ) -> Result<Vec<(String, Timestamp)>, SqlError> {
+        let sql = "SELECT client, until_ms FROM deletions WHERE kind = 'history' AND until_ms > $1";
+        let rows: Vec<(String, i64)> =
+            sqlx::query_as(sql).bind(after.as_millisecond()).fetch_all(self.pool().await?).await?;
+        rows.into_iter().map(|(client, until)| Ok((client, time(until)?))).collect()
+    }
+}

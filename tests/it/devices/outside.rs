@@ -1,0 +1,176 @@
+//! Devices from outside the private networks, or through a proxy: what they get before and after they are bound. Not for
+//! codes and tokens themselves.
+
+use hearken::config::{Config, DeviceAdmission};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Method, RequestBuilder};
+use serde_json::{Value, json};
+use sqlx::any::AnyPoolOptions;
+
+use super::{
+    CLIENT, DEVICE, as_admin, as_device, bind, boot, greeted, guarded, headers, read, report,
+    upgrade,
+};
+use crate::support::app::{TestServer, Vendors};
+
+/// Header of a proxy on this machine.
+const PROXY: (&str, &str) = ("X-Forwarded-For", "203.0.113.9");
+
+async fn boot_from_outside(server: &TestServer) -> Value {
+    boot_from_outside_as(server, CLIENT).await
+}
+
+async fn boot_from_outside_as(server: &TestServer, client: &str) -> Value {
+    let request = as_device(server, Method::POST, "/xiaozhi/ota/").header(PROXY.0, PROXY.1);
+    let client = HeaderValue::from_str(client).unwrap();
+    let client = HeaderMap::from_iter([(HeaderName::from_static("client-id"), client)]);
+    let request = request.headers(client);
+    let (status, answer) = read(request.json(&report("2.0.0")).send().await.unwrap()).await;
+    assert_eq!(status, 200, "{answer}");
+    answer
+}
+
+/// Headers of the device's handshake through the proxy.
+fn from_outside(token: Option<&str>) -> String {
+    format!("{}{}: {}\r\n", headers(DEVICE, CLIENT, token), PROXY.0, PROXY.1)
+}
+
+fn token_in(answer: &Value) -> &str {
+    answer["websocket"]["token"].as_str().unwrap()
+}
+
+/// A call of a tool of the household with a device's token, through the proxy.
+fn tool_call(server: &TestServer, token: &str) -> RequestBuilder {
+    let request = as_device(server, Method::GET, "/litemcp/get_current_time");
+    request.header(PROXY.0, PROXY.1).bearer_auth(token)
+}
+
+/// Names of the tools that the model was offered for the device's next words.
+async fn offered(server: &TestServer, vendors: &Vendors, headers: &str) -> Vec<String> {
+    let mut socket = greeted(server, headers).await;
+    vendors.llm.forget_texts();
+    let words = r#"{"type":"listen","state":"detect","text":"What time is it?"}"#;
+    futures_util::SinkExt::send(&mut socket, words.into()).await.unwrap();
+    let seen = vendors.llm.until(|seen| !seen.texts.is_empty()).await;
+    let request: Value = serde_json::from_str(seen.texts.last().unwrap()).unwrap();
+    let tools = request["tools"].as_array().cloned().unwrap_or_default();
+    tools.iter().map(|tool| tool["function"]["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn a_device_from_outside_has_no_session_before_it_is_bound() {
+    let vendors = Vendors::start().await;
+    let server = TestServer::start(&vendors, |config| {
+        guarded(config);
+        config.tools.builtin.enabled = vec!["get_current_time".into()];
+    })
+    .await;
+    for stranger in ["00000000-0000-4000-8000-00000000000f", ""] {
+        assert_eq!(token_in(&boot_from_outside_as(&server, stranger).await), "");
+    }
+    let answer = boot_from_outside(&server).await;
+    assert_eq!(token_in(&answer), "");
+    let code = answer["activation"]["code"].as_str().unwrap().to_owned();
+    let activate = || as_device(&server, Method::POST, "/xiaozhi/ota/activate");
+    assert_eq!(activate().header(PROXY.0, PROXY.1).send().await.unwrap().status(), 202);
+    for token in [None, Some("sesame")] {
+        let (status, message) = upgrade(&server, &from_outside(token)).await;
+        assert_eq!(status, 401, "{token:?}: {message}");
+    }
+    // Nor does a stranger with its id take it from the board at home, which needs no code; its token from there opens nothing from outside.
+    let at_home = boot(&server).await;
+    let at_home = token_in(&at_home);
+    assert_eq!(upgrade(&server, &headers(DEVICE, CLIENT, Some(at_home))).await.0, 101);
+    let (status, message) = upgrade(&server, &from_outside(Some(at_home))).await;
+    assert!(status == 401 && message.contains("has to be bound"), "{status} {message}");
+    assert_eq!(tool_call(&server, at_home).send().await.unwrap().status(), 403);
+
+    assert_eq!(bind(&server, &code).await.status(), 200);
+    assert_eq!(activate().header(PROXY.0, PROXY.1).send().await.unwrap().status(), 200);
+    let answer = boot_from_outside(&server).await;
+    assert_eq!(answer.get("activation"), None, "{answer}");
+    let token = token_in(&answer);
+    assert_eq!(upgrade(&server, &from_outside(Some(token))).await.0, 101);
+    assert_eq!(tool_call(&server, token).send().await.unwrap().status(), 200);
+    let one = format!("/api/devices/{DEVICE}");
+    assert_eq!(as_admin(&server, Method::DELETE, &one).send().await.unwrap().status(), 204);
+    assert_eq!(upgrade(&server, &from_outside(Some(token))).await.0, 401);
+    assert!(boot_from_outside(&server).await["activation"]["code"].is_string());
+}
+
+#[tokio::test]
+async fn with_tokens_only_no_code_is_shown_and_an_administrator_makes_the_token() {
+    let vendors = Vendors::start().await;
+    let server = TestServer::start(&vendors, |config| {
+        guarded(config);
+        config.devices.admit = DeviceAdmission::Token;
+    })
+    .await;
+    let answer = boot_from_outside(&server).await;
+    assert_eq!((token_in(&answer), answer.get("activation")), ("", None), "{answer}");
+    assert_eq!(upgrade(&server, &from_outside(None)).await.0, 401);
+    let path = format!("/api/devices/{DEVICE}/tokens");
+    let made = as_admin(&server, Method::POST, &path).json(&json!({"client_id": CLIENT}));
+    let (status, made) = read(made.send().await.unwrap()).await;
+    assert_eq!(status, 201, "{made}");
+    let token = made["token"].as_str().unwrap();
+    assert_eq!(upgrade(&server, &from_outside(Some(token))).await.0, 101);
+    assert!(token_in(&boot_from_outside(&server).await).len() > 40, "it is bound now");
+}
+
+#[tokio::test]
+async fn an_unbound_device_from_outside_is_offered_no_tool_of_the_household() {
+    let vendors = Vendors::start().await;
+    let server = TestServer::start(&vendors, |config| {
+        guarded(config);
+        config.devices.admit = DeviceAdmission::Anyone;
+        config.tools.builtin.enabled = vec!["get_current_time".into()];
+    })
+    .await;
+    let answer = boot_from_outside(&server).await;
+    let token = token_in(&answer);
+    assert_eq!(offered(&server, &vendors, &from_outside(Some(token))).await, [""; 0]);
+    assert_eq!(tool_call(&server, token).send().await.unwrap().status(), 403);
+    let near = offered(&server, &vendors, &headers(DEVICE, CLIENT, Some(token))).await;
+    assert!(near.iter().any(|name| name == "get_current_time"), "{near:?}");
+    let one = format!("/api/devices/{DEVICE}");
+    let bound = as_admin(&server, Method::PATCH, &one).json(&json!({"bound": true}));
+    let (status, shown) = read(bound.send().await.unwrap()).await;
+    assert_eq!((status, &shown["bound"]), (200, &json!(true)), "{shown}");
+    assert_eq!(offered(&server, &vendors, &from_outside(Some(token))).await, near);
+    let undone = as_admin(&server, Method::PATCH, &one).json(&json!({"bound": false}));
+    assert_eq!(undone.send().await.unwrap().status(), 400);
+}
+
+#[tokio::test]
+async fn devices_that_are_stored_since_before_keep_their_session_and_are_listed_for_review() {
+    let vendors = Vendors::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let at = |config: &mut Config| {
+        guarded(config);
+        config.server.data_dir = folder.path().to_owned();
+    };
+    let server = TestServer::start(&vendors, at).await;
+    let answer = boot(&server).await;
+    server.stop().await;
+    // As the upgrade of the store leaves it.
+    let url = format!("sqlite://{}", folder.path().join("hearken.db").display());
+    sqlx::any::install_default_drivers();
+    let pool = AnyPoolOptions::new().connect(&url).await.unwrap();
+    sqlx::query("UPDATE devices SET bound = 2").execute(&pool).await.unwrap();
+    pool.close().await;
+
+    let server = TestServer::start(&vendors, at).await;
+    let socket = greeted(&server, &from_outside(Some(token_in(&answer)))).await;
+    let again = boot_from_outside(&server).await;
+    assert!(token_in(&again).len() > 40, "{again}");
+    drop(socket);
+    let one = format!("/api/devices/{DEVICE}");
+    let shown = async || read(as_admin(&server, Method::GET, &one).send().await.unwrap()).await.1;
+    let device = shown().await;
+    assert_eq!((&device["bound"], &device["needs_review"]), (&json!(false), &json!(true)));
+    let confirmed = as_admin(&server, Method::PATCH, &one).json(&json!({"bound": true}));
+    assert_eq!(confirmed.send().await.unwrap().status(), 200);
+    let device = shown().await;
+    assert_eq!((&device["bound"], &device["needs_review"]), (&json!(true), &json!(false)));
+}

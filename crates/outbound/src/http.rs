@@ -72,7 +72,8 @@ pub async fn probe(
     answers(provider, request).await
 }
 
-/// Checks that a server answers this request, even that it does not know the address, or that the request is wrong.
+/// Checks that a server answers this request, even that it does not know the address, sends it elsewhere, or that the
+/// request is wrong.
 ///
 /// # Errors
 /// It cannot be reached, is full or failing, or refuses the key.
@@ -86,7 +87,9 @@ pub async fn answers(
     let answers = matches!(kind, ProviderErrorKind::NotServed)
         || kind.is_of_the_request()
         || response.status() == StatusCode::FORBIDDEN;
-    if response.status().is_success() || (response.status().is_client_error() && answers) {
+    let status = response.status();
+    let is_elsewhere = status.is_redirection() || status == StatusCode::NOT_IMPLEMENTED;
+    if status.is_success() || is_elsewhere || (status.is_client_error() && answers) {
         return Ok(());
     }
     Err(refusal(provider, response).await)

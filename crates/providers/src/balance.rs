@@ -101,13 +101,14 @@ impl<P: ?Sized + Send + Sync + 'static> Backends<P> {
             let asked_at = Instant::now();
             let outcome = backend.service.probe.probe().await;
             match &outcome {
-                Ok(()) => backend.answers_probe(),
+                Ok(()) => backend.circuit.reached(),
                 Err(error) => {
                     let Self { name, .. } = &**self;
                     tracing::debug!(port = name, place, %error, "a service cannot be reached");
-                    self.pass_over(place, asked_at, shortest_pause(error), error.kind);
+                    self.pass_over(place, asked_at, shortest_pause(error));
                 }
             }
+            backend.health.probed(asked_at, &outcome);
         });
         join_all(probes).await;
     }
@@ -134,21 +135,19 @@ impl<P: ?Sized + Send + Sync + 'static> Backends<P> {
         Some(Lease { backends: Arc::clone(self), place, since: Instant::now(), request_metrics })
     }
 
-    /// Marks a service unhealthy for at least `pause`, then probes it. `asked_at` makes failures of
-    /// concurrent requests count once.
+    /// Passes a service over for at least `pause`, then probes it. `asked_at` makes failures of concurrent requests count
+    /// once. Returns false if it is not passed over: it has worked since then.
     fn pass_over(
         self: &Arc<Self>,
         place: usize,
         asked_at: Instant,
         pause: Option<Duration>,
-        kind: ProviderErrorKind,
-    ) {
+    ) -> bool {
         let backend = &self.all[place];
         backend.circuit.failed_since(asked_at, pause);
         if backend.circuit.retry_at().is_none() {
-            return;
+            return false;
         }
-        backend.health.failed(kind);
         // A task of its own probes the service: no user's request is spent on that. Decision 0035.
         let runtime = self.runtime.clone().or_else(|| Handle::try_current().ok());
         if let Some(runtime) = runtime.filter(|_| self.several()) {
@@ -157,14 +156,7 @@ impl<P: ?Sized + Send + Sync + 'static> Backends<P> {
             *probing = JoinSet::new();
             probing.spawn_on(probe(Arc::downgrade(self), place), &runtime);
         }
-    }
-}
-
-impl<P: ?Sized> Backend<P> {
-    /// Records that it can be reached: requests go to it again.
-    fn answers_probe(&self) {
-        self.circuit.reached();
-        self.health.probed(&Ok(()));
+        true
     }
 }
 
@@ -178,17 +170,20 @@ async fn probe<P: ?Sized + Send + Sync + 'static>(backends: Weak<Backends<P>>, p
         let name = all.name;
         let service = Arc::clone(&all.all[place].service.probe);
         drop(all);
+        let began = Instant::now();
         let outcome = service.probe().await;
         let Some(all) = backends.upgrade() else { return };
         let backend = &all.all[place];
-        match outcome {
+        match &outcome {
             Ok(()) => {
-                backend.answers_probe();
+                // Requests go to it again, whatever they met there.
+                backend.circuit.reached();
+                backend.health.worked();
                 tracing::info!(port = name, place, "a service can be reached again");
             }
             Err(error) => {
                 backend.circuit.failed(error.retry_after);
-                backend.health.failed(error.kind);
+                backend.health.probed(began, &outcome);
                 tracing::debug!(port = name, place, %error, "a service is still away");
             }
         }
@@ -232,7 +227,9 @@ impl<P: ?Sized + Send + Sync + 'static> Lease<P> {
             tracing::warn!(port, place, %error, "a service failed, and is passed over for a while");
         }
         self.request_metrics.failed(error.kind);
-        self.backends.pass_over(place, self.since, shortest_pause(error), error.kind);
+        if self.backends.pass_over(place, self.since, shortest_pause(error)) {
+            self.backends.all[place].health.failed(error.kind);
+        }
     }
 }
 
@@ -289,8 +286,9 @@ impl<P: ?Sized + Send + Sync + 'static> Search<P> {
         lease.answered();
         for place in self.refused.drain(..).filter(|place| *place != lease.place) {
             tracing::warn!(port = self.backends.name, place, "a service refuses what another does");
-            let kind = ProviderErrorKind::BadRequest;
-            self.backends.pass_over(place, Instant::now(), Some(OPEN_FOR), kind);
+            if self.backends.pass_over(place, Instant::now(), Some(OPEN_FOR)) {
+                self.backends.all[place].health.failed(ProviderErrorKind::BadRequest);
+            }
         }
     }
 

@@ -94,11 +94,12 @@ impl Llm for MeasuredLlm {
             if !self.service.needs_probe() {
                 return;
             }
+            let began = Instant::now();
             let outcome = self.server.probe().await;
             if let Err(error) = &outcome {
                 tracing::debug!(port = "llm", %error, "a service cannot be reached");
             }
-            self.service.probed(&outcome);
+            self.service.probed(began, &outcome);
         })
     }
 

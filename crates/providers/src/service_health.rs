@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hearken_ports::{ProviderError, ProviderErrorKind, ProviderMetrics, ServiceHealth};
+use tokio::time::Instant;
 
 /// Most models whose health is kept; settings that change may name new ones for ever.
 const MOST_MODELS: usize = 64;
@@ -23,13 +24,16 @@ struct Seen {
     by_probe: bool,
     /// True after the first request or probe.
     was_asked: bool,
+    /// When a request was answered last.
+    worked_at: Option<Instant>,
 }
 
 impl Seen {
-    /// Returns true if a probe that is answered disproves the failure. What a request met is disproved by a request, except
-    /// that the service could not be reached.
+    /// Returns true if a probe tells something: nothing is known yet, or a probe that is answered disproves the failure. What a
+    /// request met is disproved by a request, except that the service could not be reached.
     fn probe_decides(self) -> bool {
-        self.failure.is_some_and(|kind| self.by_probe || kind == ProviderErrorKind::Unavailable)
+        let disproves = |kind| self.by_probe || kind == ProviderErrorKind::Unavailable;
+        !self.was_asked || self.failure.is_some_and(disproves)
     }
 }
 
@@ -54,7 +58,12 @@ impl OneService {
     }
 
     fn set(&self, failure: Option<ProviderErrorKind>, by_probe: bool) {
-        *self.seen() = Seen { failure, by_probe, was_asked: true };
+        {
+            let mut seen = self.seen();
+            let worked_at =
+                if failure.is_none() && !by_probe { Some(Instant::now()) } else { seen.worked_at };
+            *seen = Seen { failure, by_probe, was_asked: true, worked_at };
+        }
         self.meters.up(failure.is_none());
     }
 
@@ -68,16 +77,16 @@ impl OneService {
         self.set(Some(kind), false);
     }
 
-    /// Returns true if a probe tells something: nothing is known yet, or it can disprove the failure.
+    /// Returns true if a probe tells something.
     pub(super) fn needs_probe(&self) -> bool {
-        let seen = *self.seen();
-        !seen.was_asked || seen.probe_decides()
+        self.seen().probe_decides()
     }
 
-    /// Records the outcome of a probe.
-    pub(super) fn probed(&self, outcome: &Result<(), ProviderError>) {
+    /// Records the outcome of a probe that began at this time. A request that was answered since then knows better.
+    pub(super) fn probed(&self, began: Instant, outcome: &Result<(), ProviderError>) {
         let seen = *self.seen();
         match outcome {
+            Err(_) if seen.worked_at.is_some_and(|at| at >= began) => {}
             Err(error) => self.set(Some(error.kind), true),
             Ok(()) if seen.failure.is_none() || seen.probe_decides() => self.set(None, true),
             Ok(()) => {}
@@ -120,14 +129,15 @@ mod tests {
     #[test]
     fn a_probe_disproves_only_what_it_has_tried() {
         let service = OneService::new("tts", 0);
-        assert_eq!(service.health(), ServiceHealth::default());
-        assert!(service.needs_probe(), "nothing is known");
+        assert!(service.health().probe_decides && service.needs_probe(), "nothing is known");
+        assert_eq!(service.health().state, ServiceState::Ready);
+        let now = Instant::now();
         for by_probe in [Unauthorized, Unavailable, Fault] {
-            service.probed(&Err(ProviderError::new("tts", by_probe)));
+            service.probed(now, &Err(ProviderError::new("tts", by_probe)));
             assert_eq!(service.health().state, ServiceState::Down);
             assert_eq!(service.health().failure, Some(by_probe));
             assert!(!service.meters.is_up() && service.needs_probe());
-            service.probed(&Ok(()));
+            service.probed(now, &Ok(()));
             assert_eq!(service.health().failure, None, "{by_probe}");
             assert!(service.meters.is_up() && !service.needs_probe());
         }
@@ -136,11 +146,13 @@ mod tests {
         {
             service.failed(by_request);
             assert_eq!(service.needs_probe(), is_disproved, "{by_request}");
-            service.probed(&Ok(()));
+            service.probed(now, &Ok(()));
             assert_eq!(service.health().failure.is_none(), is_disproved, "{by_request}");
         }
         service.worked();
         assert_eq!(service.health(), ServiceHealth::default());
+        service.probed(now, &Err(ProviderError::new("tts", Unavailable)));
+        assert_eq!(service.health().failure, None, "a request was answered during the probe");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Tests of choice, failover and recovery, in virtual time with scripted services.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -9,9 +9,9 @@ use futures_util::{FutureExt as _, StreamExt as _, TryStreamExt as _};
 use hearken_dialogue::testkit::scripted::{ScriptedAsr, ScriptedTts};
 use hearken_dialogue::testkit::{AsrAct, Script, TtsAct};
 use hearken_ports::ProviderErrorKind::{
-    self, BadRequest, Fault, Protocol, RateLimited, Timeout, Unavailable,
+    self, BadRequest, Fault, Protocol, RateLimited, Timeout, Unauthorized, Unavailable,
 };
-use hearken_ports::{Asr, Line, Pcm, ProviderError, Tts, UtteranceSpec};
+use hearken_ports::{Asr, Line, Pcm, ProviderError, ServiceState, Tts, UtteranceSpec};
 use tokio::time::{Instant, sleep};
 
 use super::{BalancedAsr, BalancedTts, Probe, Service, shortest_pause};
@@ -30,6 +30,8 @@ struct Stage {
 #[derive(Default)]
 struct Door {
     shut: AtomicBool,
+    /// How a probe fails while it is shut, other than by not being reached.
+    fails: Mutex<Option<ProviderErrorKind>>,
     probes: AtomicUsize,
 }
 
@@ -37,7 +39,8 @@ impl Probe for Door {
     fn probe(&self) -> BoxFuture<'_, Result<(), ProviderError>> {
         self.probes.fetch_add(1, Ordering::SeqCst);
         let shut = self.shut.load(Ordering::SeqCst);
-        let outcome = if shut { Err(ProviderError::new("door", Unavailable)) } else { Ok(()) };
+        let fails = self.fails.lock().unwrap().unwrap_or(Unavailable);
+        let outcome = if shut { Err(ProviderError::new("door", fails)) } else { Ok(()) };
         async move { outcome }.boxed()
     }
 }
@@ -191,6 +194,45 @@ async fn a_dead_synthesiser_costs_no_sentence_and_comes_back_by_itself() {
     assert_eq!((one.lines(), two.lines()), (3, 8), "both are asked again");
     sleep(AGES).await;
     assert_eq!(one.probes(), 6, "one that works is not probed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_probe_found_is_disproved_by_a_probe() {
+    for kind in [Unavailable, Timeout, Unauthorized, Fault] {
+        let [alone] = &stages::<1>();
+        let single = tts(std::slice::from_ref(alone));
+        let pair = stages::<2>();
+        let several = tts(&pair);
+        for stage in [alone, &pair[0], &pair[1]] {
+            stage.shut(true);
+            *stage.door.fails.lock().unwrap() = Some(kind);
+        }
+        for tts in [&single, &several] {
+            assert!(tts.health().probe_decides, "nothing is known");
+            tts.probe().await;
+            let health = tts.health();
+            assert_eq!((health.state, health.failure), (ServiceState::Down, Some(kind)));
+            assert!(health.probe_decides, "{kind}");
+        }
+        for stage in [alone, &pair[0], &pair[1]] {
+            stage.shut(false);
+        }
+        single.probe().await;
+        assert_eq!(single.health().state, ServiceState::Ready, "{kind}");
+        sleep(AGES).await;
+        assert_eq!(several.health().state, ServiceState::Ready, "{kind}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_gets_requests_again_counts_as_working() {
+    let stages = stages::<2>();
+    let tts = tts(&stages);
+    stages[0].says(TtsAct::Fail(Timeout, Duration::ZERO));
+    assert_eq!(say(&tts).await, Ok(9));
+    assert_eq!(tts.health().state, ServiceState::Degraded);
+    sleep(AGES).await;
+    assert_eq!(tts.health().state, ServiceState::Ready);
 }
 
 #[tokio::test(start_paused = true)]

@@ -11,6 +11,7 @@ use hearken_actors::settings::PipelineSettings;
 use hearken_actors::testkit::TestPipeline;
 use hearken_dialogue::phrases::Phrase;
 use hearken_dialogue::testkit::{AsrAct, LlmAct, TtsAct};
+use hearken_dialogue::tools::{ToolPolicies, ToolPolicy};
 use hearken_ports::{
     ImageDescriber, Picture, ProviderError, ProviderErrorKind, Tool, ToolCall, ToolChoice,
     ToolContent, ToolError, ToolOutput, ToolSource,
@@ -366,6 +367,31 @@ async fn a_noise_while_a_call_finishes_does_not_lose_its_result() {
         told[1..5],
         ["User: Open the lock.", "Assistant: ", "Tool: waited", "Assistant: Good day."]
     );
+    pipeline.hang_up().await;
+}
+
+#[actix::test]
+async fn a_noise_while_an_agreed_call_finishes_does_not_lose_its_result() {
+    let mut settings = PipelineSettings::default();
+    let patterns = [("waiting/wait.on".to_owned(), ToolPolicy::Ask)].into();
+    settings.tools.policies = ToolPolicies { patterns, ..ToolPolicies::default() }.into();
+    let (mut pipeline, source) = listening_with(settings).await;
+    pipeline.script.hears(AsrAct::Text("Open the lock.", ms(10)));
+    pipeline.script.thinks(LlmAct::Call("", vec![("wait_on", r#"{"ms": 5000}"#)]));
+    speak(&pipeline).await;
+    pipeline.until("tts/stop").await;
+    assert_eq!(source.begun.lock().unwrap().len(), 0, "the person is asked first");
+    start(&pipeline, "auto");
+    pipeline.forget();
+    pipeline.script.hears(AsrAct::Text("Yes.", ms(10)));
+    pipeline.script.hears(AsrAct::Text("", ms(10)));
+    speak(&pipeline).await;
+    pipeline.until("stt").await;
+    pipeline.pass(ms(1_000)).await;
+    speak(&pipeline).await;
+    pipeline.until("tts/stop").await;
+    assert_eq!(source.begun.lock().unwrap().len(), 1, "it is not called again");
+    assert_eq!(last_result(&pipeline), "waited");
     pipeline.hang_up().await;
 }
 

@@ -248,6 +248,7 @@ async fn decide_held(
     let results = match held.permitted(consent.is_yes(said), &offer) {
         Ok(()) => {
             let results = traced_calls(output, tools, &offer, &calls, &held.asked, until).await?;
+            tools.agreed_with(&calls, said);
             // A noise cancels the call, and takes nothing of the person's yes: the same words make it again.
             if output.turn().is_continued() && results.iter().any(|result| result == CUT_SHORT) {
                 tools.hold(held.clone());

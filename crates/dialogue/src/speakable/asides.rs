@@ -20,8 +20,7 @@ const RIGHT_ARMS: &str = "وノﾉづ۶彡✧ゞ╯";
 /// Most arms behind a face.
 const MAX_ARMS: usize = 3;
 /// Signs of other scripts than faces are made of: punctuation, units and mathematics.
-const ORDINARY_SIGNS: &str =
-    "，。！？、；：“”‘’（）《》〈〉【】「」…—–·～%℃°×÷±≈≤≥≠∞√∑∏∫πµ→←↑↓€£¥￥§№™©®²³";
+const ORDINARY_SIGNS: &str = "，。！？、；：“”‘’«»„‚‹›（）《》〈〉【】「」…—–·～%℃°×÷±≈≤≥≠∞√∑∏∫πµ→←↑↓⋅⊗⊕∘∗∈∉⊂⊆∪∂€£¥￥§№™©®²³";
 
 /// English words with which a direction begins, alone or before others: what a speaker does.
 const ACTIONS: [&str; 52] = [
@@ -140,6 +139,38 @@ const ACTIONS_ZH: [&str; 56] = [
 
 /// Chinese characters of a statement about such an act, or of a request for it: `（沉默是金）`.
 const STATING_ZH: [char; 7] = ['是', '会', '要', '能', '请', '請', '为'];
+/// Chinese words with which a text in brackets is advice or a notice.
+const NOTICES_ZH: [&str; 10] =
+    ["禁止", "保持", "不可", "不得", "点儿", "點兒", "秒", "分钟", "分鐘", "可以"];
+/// English words that follow the verb of a direction, beside adverbs in -ly.
+const BESIDE_VERB: [&str; 26] = [
+    "a",
+    "at",
+    "away",
+    "back",
+    "deeply",
+    "down",
+    "eyes",
+    "for",
+    "forward",
+    "hands",
+    "head",
+    "her",
+    "his",
+    "in",
+    "into",
+    "its",
+    "my",
+    "out",
+    "shoulders",
+    "the",
+    "their",
+    "throat",
+    "to",
+    "up",
+    "with",
+    "you",
+];
 
 /// Parses a face, with its arms. `rest` begins with a round bracket or an arm. Returns its length in bytes.
 pub(super) fn face(rest: &str, end: bool) -> Found<usize> {
@@ -244,19 +275,24 @@ fn is_direction(inner: &str) -> bool {
     let lower = inner.trim().to_lowercase();
     if lower.chars().any(is_han) {
         let short = lower.chars().count() <= DIRECTION_HAN;
-        let states = lower.contains(STATING_ZH);
+        let states =
+            lower.contains(STATING_ZH) || NOTICES_ZH.iter().any(|notice| lower.contains(notice));
         return lower == "笑"
             || short && !states && ACTIONS_ZH.iter().any(|action| lower.contains(action));
     }
     let words: Vec<&str> = lower.split_whitespace().collect();
     // `softly laughs` as well as `laughs softly`.
-    let acts = |word: &&&str| ACTIONS.contains(&word.trim_end_matches(','));
+    let acts = |word: &str| ACTIONS.contains(&word.trim_end_matches(','));
+    let Some(verb) = words.iter().take(2).position(|word| acts(word)) else { return false };
+    // `waves and wind` is no act.
+    let follows = |word: &&str| {
+        let word = word.trim_matches(',');
+        word.ends_with("ly") || BESIDE_VERB.contains(&word) || ACTIONS.contains(&word)
+    };
+    let next = words.iter().skip(verb + 1).find(|word| **word != "and");
     words.len() <= DIRECTION_WORDS
-        && words
-            .iter()
-            .take(2)
-            .find(acts)
-            .is_some_and(|found| words.first() == Some(found) || words[0].ends_with("ly"))
+        && (verb == 0 || words[0].ends_with("ly"))
+        && next.is_none_or(follows)
 }
 
 #[cfg(test)]
@@ -294,6 +330,9 @@ mod tests {
             "(see)",
             "(हिन्दी)",
             "(สวัสดี)",
+            "(u⋅v⋅w)",
+            "(V⊗W⊗V)",
+            "(«u»)",
             "(xin cha\u{300}o\u{301})",
         ] {
             assert_eq!(face(text, true), Found::No, "{text}");
@@ -312,6 +351,9 @@ mod tests {
             "*laughs*",
             "*softly sighs*",
             "(smiling warmly at you)",
+            "(waves at you)",
+            "(smiles and nods)",
+            "(clears throat)",
             "（眨了眨眼睛）",
             "*Smiles*",
         ] {
@@ -325,6 +367,12 @@ mod tests {
             "（笑话）",
             "*very important*",
             "(the laughs)",
+            "（保持沉默）",
+            "（停顿五秒）",
+            "（禁止大笑）",
+            "（小声点儿）",
+            "(waves and wind)",
+            "(crying can help)",
             "（他说他昨天在公园里笑着看见了一只猫）",
             "（沉默是金）",
             "*Thinking* is hard.",

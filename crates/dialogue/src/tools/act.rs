@@ -5,6 +5,7 @@ use hearken_base::language::{Language, is_han};
 use hearken_ports::Tool;
 use serde_json::{Map, Value};
 
+use super::calls;
 use super::policy::spaced;
 
 /// Longest object of an act, and all its objects together, in characters.
@@ -14,7 +15,19 @@ const MAX_OBJECTS_CHARS: usize = 120;
 const MAX_SENTENCE_CHARS: usize = 60;
 
 /// Arguments that name what is acted on, the most telling first.
-const OBJECT_KEYS: [&str; 19] = [
+const OBJECT_KEYS: [&str; 28] = [
+    "action",
+    "service",
+    "command",
+    "amount",
+    "to",
+    "recipient",
+    "contact",
+    "phone",
+    "number",
+    "email",
+    "address",
+    "account",
     "name",
     "entity",
     "entity_id",
@@ -25,9 +38,6 @@ const OBJECT_KEYS: [&str; 19] = [
     "title",
     "file",
     "path",
-    "to",
-    "recipient",
-    "contact",
     "url",
     "area",
     "room",
@@ -35,6 +45,11 @@ const OBJECT_KEYS: [&str; 19] = [
     "device_class",
     "domain",
 ];
+/// Deepest object in arguments whose texts are told.
+const MAX_DEPTH: usize = 4;
+/// Words in names of tools that turn the act that follows into another one.
+const REVERSING_WORDS: [&str; 11] =
+    ["undo", "not", "no", "dont", "never", "prevent", "block", "disable", "deny", "revert", "skip"];
 /// Words in names of tools that say nothing of the act.
 const EMPTY_WORDS: [&str; 12] =
     ["hass", "intent", "tool", "self", "mcp", "do", "action", "api", "service", "the", "a", "get"];
@@ -135,15 +150,13 @@ const THINGS: [(&str, &str); 26] = [
 /// the tool tells no act, the first sentence of its description if that is in this language, or its name as words.
 pub(super) fn act(tool: &Tool, arguments: &str, language: Language) -> String {
     let words = name_words(&tool.name);
-    let arguments: Map<String, Value> = serde_json::from_str(arguments).unwrap_or_default();
-    let found = ACTS.iter().chain(&THINGS_TOO).find_map(|act| {
-        let at = words.windows(act.0.len()).position(|part| part == act.0)?;
-        Some((act, at))
-    });
-    if let Some(((names, english, chinese), at)) = found {
+    // Read as for the call itself.
+    let arguments = calls::arguments(arguments).unwrap_or_default();
+    let object = object(tool, &arguments, language);
+    if let Some(((names, english, chinese), at)) = verb(&words) {
         let mut rest = words[..at].to_vec();
         rest.extend_from_slice(&words[at + names.len()..]);
-        let object = object(tool, &arguments).or_else(|| in_name(&rest, language));
+        let object = object.or_else(|| in_name(&rest, language));
         return match language {
             Language::English => with_article(english, object),
             Language::Chinese => format!("{chinese}{}", object.unwrap_or_default()),
@@ -154,6 +167,21 @@ pub(super) fn act(tool: &Tool, arguments: &str, language: Language) -> String {
         return spoken(&tool.name);
     }
     described(&tool.description, language).unwrap_or_else(|| words.join(" "))
+}
+
+/// Returns the act that the words of a name tell, and its place: the first one, for others may be of its object. None if a
+/// word before it makes another act of it.
+fn verb(words: &[String]) -> Option<(&'static Act, usize)> {
+    let first = |acts: &'static [Act]| {
+        let places = acts.iter().filter_map(|act| {
+            let at = words.windows(act.0.len()).position(|part| part == act.0)?;
+            Some((act, at))
+        });
+        places.min_by_key(|(act, at)| (*at, usize::MAX - act.0.len()))
+    };
+    let (act, at) = first(&ACTS).or_else(|| first(&THINGS_TOO))?;
+    let reversed = words[..at].iter().any(|word| REVERSING_WORDS.contains(&word.as_str()));
+    (!reversed).then_some((act, at))
 }
 
 fn with_article(verb: &str, object: Option<String>) -> String {
@@ -177,29 +205,66 @@ fn name_words(name: &str) -> Vec<String> {
     words.map(str::to_owned).collect()
 }
 
-/// Returns all that the arguments name: a person agrees to what they hear. Only arguments that the tool has declared count,
-/// for a model can invent others, which the tool ignores.
-fn object(tool: &Tool, arguments: &Map<String, Value>) -> Option<String> {
+/// Returns all that the arguments name, as far as it can be listened to: a person agrees to what they hear, and hears if
+/// there is more. Only arguments that the tool has declared count, for a model can invent others, which the tool ignores.
+fn object(tool: &Tool, arguments: &Map<String, Value>, language: Language) -> Option<String> {
     let declared =
         |key: &str| tool.parameters.pointer("/properties").is_some_and(|p| p.get(key).is_some());
-    let mut names: Vec<String> = Vec::new();
+    let mut found = Vec::new();
     for key in OBJECT_KEYS.into_iter().filter(|key| declared(key)) {
-        let texts = arguments.get(key).into_iter().flat_map(|value| match value {
-            Value::Array(values) => values.iter().filter_map(Value::as_str).collect(),
-            value => value.as_str().into_iter().collect::<Vec<_>>(),
-        });
-        for text in texts {
-            // Of `light.kitchen_lamp`, the name.
-            let name =
-                if key == "entity_id" { text.rsplit('.').next().unwrap_or(text) } else { text };
-            let name = spoken(name);
-            if name.chars().any(char::is_alphabetic) && !names.contains(&name) {
-                names.push(name);
+        if let Some(value) = arguments.get(key) {
+            texts(key, value, MAX_DEPTH, &mut found);
+        }
+    }
+    // What is acted on may stand in an object under any other key.
+    for (key, value) in arguments.iter().filter(|(key, _)| declared(key)) {
+        if let (Value::Object(inner), false) = (value, OBJECT_KEYS.contains(&key.as_str())) {
+            for (key, value) in OBJECT_KEYS.iter().filter_map(|key| inner.get_key_value(*key)) {
+                texts(key, value, MAX_DEPTH, &mut found);
             }
         }
     }
-    let all = names.join(", ");
-    Some(all.chars().take(MAX_OBJECTS_CHARS).collect()).filter(|all: &String| !all.is_empty())
+    let mut names: Vec<String> = Vec::new();
+    let mut left = MAX_OBJECTS_CHARS;
+    let mut is_cut = false;
+    for text in found {
+        let whole = plain(&text);
+        let name = spoken(&text);
+        if !name.chars().any(char::is_alphanumeric) || names.contains(&name) {
+            continue;
+        }
+        let length = name.chars().count();
+        is_cut |= whole.len() > name.len() || length > left;
+        if length <= left {
+            left -= length;
+            names.push(name);
+        }
+    }
+    let more = match language {
+        Language::English => " and more",
+        Language::Chinese => "等等",
+    };
+    let all = names.join(", ") + if is_cut { more } else { "" };
+    Some(all).filter(|all| !all.is_empty())
+}
+
+/// Adds the texts and numbers of a value.
+fn texts(key: &str, value: &Value, depth: usize, found: &mut Vec<String>) {
+    match value {
+        // Of `light.kitchen_lamp`, the name.
+        Value::String(text) if key == "entity_id" => {
+            found.push(text.rsplit('.').next().unwrap_or(text).to_owned());
+        }
+        Value::String(text) => found.push(text.clone()),
+        Value::Number(number) => found.push(number.to_string()),
+        Value::Array(values) if depth > 0 => {
+            values.iter().for_each(|value| texts(key, value, depth - 1, found));
+        }
+        Value::Object(values) if depth > 0 => {
+            values.iter().for_each(|(key, value)| texts(key, value, depth - 1, found));
+        }
+        _ => {}
+    }
 }
 
 /// Returns what the other words of a name say.
@@ -252,10 +317,13 @@ fn infinitive(verb: &str) -> String {
 
 /// Returns a text as plain words, as long as one is listened to.
 pub(super) fn spoken(text: &str) -> String {
-    let plain: String =
-        text.chars().map(|c| if c.is_alphanumeric() || c == '\'' { c } else { ' ' }).collect();
-    let words: Vec<&str> = plain.split_whitespace().collect();
-    words.join(" ").chars().take(MAX_OBJECT_CHARS).collect()
+    plain(text).chars().take(MAX_OBJECT_CHARS).collect()
+}
+
+fn plain(text: &str) -> String {
+    let kept = |c: char| c.is_alphanumeric() || c == '\'';
+    let words: String = text.chars().map(|c| if kept(c) { c } else { ' ' }).collect();
+    words.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -268,7 +336,10 @@ mod tests {
         Tool {
             name: name.into(),
             description: description.into(),
-            parameters: json!({"properties": {"name": {}, "area": {}, "entity_id": {}, "to": {}, "domain": {}}}),
+            parameters: json!({"properties": {
+                "name": {}, "area": {}, "entity_id": {}, "to": {}, "domain": {}, "target": {}, "service": {},
+                "data": {}, "amount": {},
+            }}),
             finishes: false,
             destructive: true,
         }
@@ -303,6 +374,33 @@ mod tests {
                 "关闭Kitchen, lock",
             ),
             ("open_door", r#"{"title": "window"}"#, "open the door", "打开门"),
+            (
+                "HassTurnOff",
+                r#""{\"name\": \"front door\"}""#,
+                "turn off the front door",
+                "关闭front door",
+            ),
+            (
+                "send_message",
+                r#"{"to": "+1 900 555 0199"}"#,
+                "send 1 900 555 0199",
+                "发送1 900 555 0199",
+            ),
+            (
+                "HassTurnOff",
+                r#"{"target": {"entity_id": ["lock.front"]}}"#,
+                "turn off the front",
+                "关闭front",
+            ),
+            (
+                "call_service",
+                r#"{"domain": "lock", "service": "unlock", "data": {"name": "Hall"}}"#,
+                "call the unlock, lock, Hall",
+                "呼叫unlock, lock, Hall",
+            ),
+            ("close_all_open_windows", "{}", "close all open windows", "关上所有 open windows"),
+            ("undo_delete", "{}", "undo delete", "undo delete"),
+            ("pay", r#"{"to": "Anna", "amount": 500}"#, "pay 500, Anna", "支付500, Anna"),
         ] {
             let tool = tool(name, "");
             assert_eq!(act(&tool, arguments, Language::English), english, "{name}");
@@ -342,7 +440,13 @@ mod tests {
         let said = act(&tool("turn_off", ""), wild, Language::English);
         assert_eq!(said, "turn off the x b DROP TABLE");
         let long = json!({"name": "y".repeat(500)}).to_string();
-        assert!(act(&tool("turn_off", ""), &long, Language::English).len() < 60);
+        assert!(act(&tool("turn_off", ""), &long, Language::English).len() < 70);
         assert_eq!(act(&tool("turn_off", ""), "no json", Language::English), "turn off");
+        let many: Vec<String> = (0..40).map(|n| format!("light.number_{n}")).collect();
+        let many = json!({"entity_id": many, "name": "lock"}).to_string();
+        let said = act(&tool("turn_off", ""), &many, Language::English);
+        assert!(said.starts_with("turn off the lock, ") && said.ends_with(" and more"), "{said}");
+        assert!(said.chars().count() < 200, "{said}");
+        assert!(act(&tool("turn_off", ""), &many, Language::Chinese).ends_with("等等"));
     }
 }

@@ -61,6 +61,13 @@ impl LateResults {
         self.all().iter().any(|late| late.call == call && (late.asked == asked || has_come(late)))
     }
 
+    /// Notes that a call is made for these words.
+    pub(super) fn note_words(&self, call: &str, asked: &str) {
+        for late in self.all().iter_mut().filter(|late| late.call == call) {
+            asked.clone_into(&mut late.asked);
+        }
+    }
+
     /// Drops the results of all other calls.
     pub(super) fn retain(&self, calls: &[ToolRequest]) {
         self.all().retain(|late| calls.iter().any(|call| call.id == late.call));

@@ -98,6 +98,34 @@ const RISKY_WORDS_ZH: [&str; 27] = [
 
 /// Things in arguments with which a tool does what the words above name.
 const RISKY_THINGS_ZH: [&str; 6] = ["门", "锁", "保险箱", "保险柜", "阀", "闸"];
+/// The same in other languages, in which a household may have named them.
+const RISKY_THINGS_ELSEWHERE: [&str; 22] = [
+    "tür",
+    "tuer",
+    "schloss",
+    "schloß",
+    "tresor",
+    "porte",
+    "serrure",
+    "verrou",
+    "portail",
+    "puerta",
+    "cerradura",
+    "portón",
+    "serratura",
+    "cancello",
+    "fechadura",
+    "portão",
+    "deur",
+    "slot",
+    "дверь",
+    "замок",
+    "ドア",
+    "鍵",
+];
+/// Arguments that name a place, and those that say what of it.
+const PLACES: [&str; 4] = ["area", "floor", "room", "location"];
+const KINDS: [&str; 5] = ["name", "domain", "device_class", "entity", "entity_id"];
 
 /// What a model may do with a tool. A later one is stricter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -270,11 +298,16 @@ fn is_risky(name: &str) -> bool {
         || has_word(&words(name), &["record"]) && has_word(&words(name), &RECORDED_WORDS)
 }
 
-/// Reports whether arguments name a lock, a payment and the like. Those that cannot be read do.
+/// Reports whether arguments name a lock, a payment and the like, or a whole place, which may hold one. Those that cannot be
+/// read do.
 fn name_risk(arguments: &str) -> bool {
     fn is_or_holds_risk(value: &Value) -> bool {
-        let names =
-            |text: &str| is_risky(text) || RISKY_THINGS_ZH.iter().any(|thing| text.contains(thing));
+        let names = |text: &str| {
+            let lower = text.to_lowercase();
+            is_risky(text)
+                || RISKY_THINGS_ZH.iter().any(|thing| text.contains(thing))
+                || RISKY_THINGS_ELSEWHERE.iter().any(|thing| lower.contains(thing))
+        };
         match value {
             Value::String(text) => names(text),
             Value::Array(values) => values.iter().any(is_or_holds_risk),
@@ -284,8 +317,10 @@ fn name_risk(arguments: &str) -> bool {
             Value::Null | Value::Bool(_) | Value::Number(_) => false,
         }
     }
-    super::calls::arguments(arguments)
-        .map_or(true, |arguments| is_or_holds_risk(&Value::Object(arguments)))
+    super::calls::arguments(arguments).map_or(true, |arguments| {
+        let has = |keys: &[&str]| keys.iter().any(|key| arguments.contains_key(*key));
+        has(&PLACES) && !has(&KINDS) || is_or_holds_risk(&Value::Object(arguments))
+    })
 }
 
 fn has_word(words: &[String], list: &[&str]) -> bool {
@@ -453,12 +488,15 @@ mod tests {
             r#"{"entity_id": "lock.front"}"#,
             r#"{"name": "\u524d\u95e8"}"#,
             r#"{"of": {"what": ["a", {"pay": 3}]}}"#,
+            r#"{"name": "Haustür"}"#,
+            r#"{"area": "Flur"}"#,
             "\"{\\\"name\\\": \\\"garage\\\"}\"",
             "{broken",
         ] {
             assert!(name_risk(risky), "{risky}");
         }
-        for plain in ["", "{}", r#"{"name": "desk lamp", "brightness": 4, "on": true}"#] {
+        let of_area = r#"{"area": "Flur", "domain": ["light"]}"#;
+        for plain in ["", "{}", r#"{"name": "desk lamp", "brightness": 4, "on": true}"#, of_area] {
             assert!(!name_risk(plain), "{plain}");
         }
     }

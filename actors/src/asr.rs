@@ -4,6 +4,7 @@
 mod recognition;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::fut::{ActorFutureExt as _, WrapFuture as _};
 use actix::{Actor, AsyncContext as _, Context, Handler, Recipient};
@@ -22,6 +23,9 @@ use crate::messages::{
 
 pub use self::recognition::RecognitionRules;
 
+/// Longest wait of words for the recognition of what was said before them.
+const EARLIER_WITHIN: Duration = Duration::from_secs(10);
+
 /// Recipients of the actor's messages.
 pub struct AsrOutputs {
     /// Recipient of outcomes: the `SessionActor`.
@@ -39,8 +43,26 @@ pub struct AsrActor {
     admission: Admission,
     outputs: AsrOutputs,
     rules: RecognitionRules,
-    /// Cancelled once the outcome of the last utterance was reported, or is not wanted any more.
+    last: InOrder,
+}
+
+/// Place of an utterance in the order in which outcomes are reported.
+#[derive(Clone, Default)]
+struct InOrder {
+    /// Cancelled once its outcome was reported, or is not wanted any more.
     reported: CancellationToken,
+    /// Cancelled when later words have waited long enough for it.
+    given_up: CancellationToken,
+}
+
+impl InOrder {
+    /// Waits until the outcome is reported. After `within` its recognition is given up.
+    async fn until_reported(&self, within: Duration) {
+        if tokio::time::timeout(within, self.reported.cancelled()).await.is_err() {
+            self.given_up.cancel();
+            self.reported.cancelled().await;
+        }
+    }
 }
 
 impl AsrActor {
@@ -52,9 +74,9 @@ impl AsrActor {
         outputs: AsrOutputs,
         rules: RecognitionRules,
     ) -> Self {
-        let reported = CancellationToken::new();
-        reported.cancel();
-        Self { connection, asr, admission, outputs, rules, reported }
+        let last = InOrder::default();
+        last.reported.cancel();
+        Self { connection, asr, admission, outputs, rules, last }
     }
 }
 
@@ -79,12 +101,12 @@ impl Handler<OpenUtterance> for AsrActor {
 
     fn handle(&mut self, message: OpenUtterance, ctx: &mut Self::Context) {
         let OpenUtterance { turn, audio } = message;
-        let reported = CancellationToken::new();
-        let before = std::mem::replace(&mut self.reported, reported.clone());
+        let place = InOrder::default();
+        let before = std::mem::replace(&mut self.last, place.clone());
         let listener = TurnListener {
             turn: turn.clone(),
             admission: self.admission.clone(),
-            before: before.clone(),
+            before: before.reported.clone(),
             speculative_transcripts: self.outputs.speculative_transcripts.clone(),
             partials: self.outputs.partials.clone(),
         };
@@ -92,13 +114,27 @@ impl Handler<OpenUtterance> for AsrActor {
         let rules = self.rules.clone();
         let span = turn.trace().log_span();
         let recognition = Recognition::new(asr, listener, audio.unfinished(), rules);
+        let given_up = place.given_up;
+        let reported = place.reported;
         let work = async move {
             // A busy recogniser may finish a short utterance before a long one: outcomes are
             // reported in the order of the utterances.
             let in_order = async {
-                let outcome = recognition.run(audio).await;
+                let outcome = tokio::select! {
+                    biased;
+                    outcome = recognition.run(audio) => outcome,
+                    () = given_up.cancelled() => {
+                        tracing::warn!("gave up an utterance: later words were recognised 10 s ago");
+                        Ok(Transcript::default())
+                    }
+                };
                 turn.trace().end(Stage::Recognition);
-                before.cancelled().await;
+                match &outcome {
+                    Ok(transcript) if !transcript.text.is_empty() => {
+                        before.until_reported(EARLIER_WITHIN).await;
+                    }
+                    _ => before.reported.cancelled().await,
+                }
                 outcome
             };
             let outcome = tokio::select! {

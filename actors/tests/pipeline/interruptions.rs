@@ -193,6 +193,21 @@ async fn words_are_answered_in_the_order_in_which_they_were_said() {
 }
 
 #[actix::test]
+async fn words_wait_at_most_ten_seconds_for_the_recognition_of_a_noise_before_them() {
+    let mut pipeline = listening("auto").await;
+    pipeline.script.hears(AsrAct::Text("never recognised in time", ms(59_000)));
+    pipeline.script.hears(AsrAct::Text("great sorrow.", ms(10)));
+    speak(&pipeline).await;
+    speak(&pipeline).await;
+    let begun = pipeline.now();
+    pipeline.until("tts/stop").await;
+    let waited = pipeline.now() - begun;
+    assert!(waited > ms(10_000) && waited < ms(14_000), "{waited:?}");
+    assert_eq!(pipeline.script.last_prompt()[1..], ["User: great sorrow."]);
+    pipeline.hang_up().await;
+}
+
+#[actix::test]
 async fn a_noise_while_thinking_does_not_swallow_the_answer() {
     let mut pipeline = listening("auto").await;
     pipeline.script.hears(AsrAct::Text("What is the time?", ms(10)));

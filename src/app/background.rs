@@ -10,6 +10,7 @@ use hearken_actors::settings::PipelineSettings;
 use hearken_dialogue::tools::Toolbox;
 use hearken_dialogue::{ConversationStyle, Dialogue, LocalTime};
 use hearken_engines::supervise::EngineStates;
+use hearken_ports::store::DeviceStore;
 use hearken_ports::{Prompt, ToolSource};
 use hearken_providers::tts::CachedTts;
 use hearken_tool_sources::{Registry, Sources};
@@ -60,8 +61,27 @@ pub(super) fn start(
         let store = Arc::clone(&parts.store) as _;
         tasks.push(tokio::spawn(http::follow_revocations(store, devices)));
     }
+    if config.ota.binding {
+        tasks.push(tokio::spawn(end_reviews(Arc::clone(&parts.store) as _)));
+    }
     tasks.extend(traces.map(|traces| tokio::spawn(traces.run(process.clone()))));
     Ok(tasks)
+}
+
+/// Ends the review of devices that were stored before devices from outside had to be bound. Where all devices are bound, those
+/// had no session, and get none when `ota.binding` is turned off.
+async fn end_reviews(store: Arc<dyn DeviceStore>) {
+    loop {
+        match store.end_reviews().await {
+            Ok(0) => return,
+            Ok(devices) => {
+                tracing::info!(devices, "devices that were not bound do not count as bound");
+                return;
+            }
+            Err(error) => tracing::warn!(%error, "cannot end the review of devices; trying again"),
+        }
+        tokio::time::sleep(STORE_RETRY).await;
+    }
 }
 
 /// Returns the CPU time of this process so far, for all its threads.

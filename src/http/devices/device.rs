@@ -163,8 +163,8 @@ async fn admit(
     }
     if rule == AdmissionRule::Bound {
         tracing::info!(device = %caller.device_id, "refused a device from outside that is not bound");
-        let about =
-            "a device from outside has to be bound: enter the code that it gets at its boot";
+        let about = "a device from outside has to be bound: enter the code that it gets at its boot, or make a \
+                     token for its Client-Id (POST /api/devices/ID/tokens)";
         return Err(refusal(Fault::Unauthorized, about));
     }
     let code = access.code_of(request, &caller, now).await?.code.unwrap_or_default();

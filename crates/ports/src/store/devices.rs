@@ -188,6 +188,9 @@ pub trait DeviceStore: Send + Sync {
         now: Timestamp,
     ) -> Result<Option<Device>, StoreError>;
 
+    /// Ends the review of all devices: those that were not bound do not count as bound any more. Returns their number.
+    async fn end_reviews(&self) -> Result<u64, StoreError>;
+
     /// Names a device; none if there is no such device.
     async fn rename(&self, id: &DeviceId, name: &str) -> Result<Option<Device>, StoreError>;
 

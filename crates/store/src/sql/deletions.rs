@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use hearken_base::wall_clock;
 use jiff::{SignedDuration, Timestamp};
 
 use super::error::SqlError;
@@ -93,9 +94,13 @@ impl SqlStore {
         &self,
         after: Timestamp,
     ) -> Result<Vec<(String, Timestamp)>, SqlError> {
-        let sql = "SELECT client, until_ms FROM deletions WHERE kind = 'history' AND until_ms > $1";
-        let rows: Vec<(String, i64)> =
-            sqlx::query_as(sql).bind(after.as_millisecond()).fetch_all(self.pool().await?).await?;
+        let sql = "SELECT client, until_ms FROM deletions \
+                   WHERE kind = 'history' AND until_ms > $1 AND until_ms <= $2";
+        let rows: Vec<(String, i64)> = sqlx::query_as(sql)
+            .bind(after.as_millisecond())
+            .bind(latest(wall_clock::now()))
+            .fetch_all(self.pool().await?)
+            .await?;
         rows.into_iter().map(|(client, until)| Ok((client, time(until)?))).collect()
     }
 }

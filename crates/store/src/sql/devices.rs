@@ -268,6 +268,15 @@ impl DeviceStore for SqlStore {
         .await
     }
 
+    async fn end_reviews(&self) -> Result<u64, StoreError> {
+        in_time(async {
+            let sql = "UPDATE devices SET bound = 0 WHERE bound = 2";
+            let ended = sqlx::query(sql).execute(self.writer().await?.pool).await?;
+            Ok(ended.rows_affected())
+        })
+        .await
+    }
+
     async fn rename(&self, id: &DeviceId, name: &str) -> Result<Option<Device>, StoreError> {
         let sql =
             concat!("UPDATE devices SET name = $2 WHERE device_id = $1 RETURNING ", columns!());

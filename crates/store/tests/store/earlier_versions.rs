@@ -107,6 +107,11 @@ async fn all_is_there_and_in_use(place: &Place, store: SqlStore) {
     assert_eq!(said(&store, INN).await, ["还有人吗？", "Only me."]);
     backup::restore(&store, &whole, true).await.unwrap();
     assert_eq!(backup::backup(&store).await, whole);
+    assert_eq!(store.end_reviews().await.unwrap(), 2);
+    assert_eq!(store.end_reviews().await.unwrap(), 0);
+    let page = store.devices("", 9).await.unwrap();
+    let reviewed: Vec<_> = page.devices.iter().map(|d| (d.bound, d.needs_review)).collect();
+    assert_eq!(reviewed, [(true, false), (false, false), (false, false)]);
     store.shut().await;
 }
 

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use actix_web::error::InternalError;
 use actix_web::http::StatusCode;
-use actix_web::http::header::{ALLOW, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use actix_web::http::header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use actix_web::{HttpRequest, HttpResponse};
 use hearken_base::paced_log::PacedLog;
 use hearken_ports::store::{StoreError, StoreErrorKind};
@@ -157,72 +157,7 @@ pub(crate) fn store_failed(error: &StoreError) -> Refusal {
     refusal(fault, &error.kind.to_string())
 }
 
-/// Answers requests to unknown addresses, or with an unsupported method.
+/// Answers requests to unknown addresses.
 pub(crate) async fn not_found(request: HttpRequest) -> HttpResponse {
-    let methods = methods_of(request.path());
-    if methods.is_empty() {
-        return answer(Fault::NotFound, request.path());
-    }
-    let named = methods.replace(", ", " or ");
-    let about = format!("{} is not allowed here, use {named}", request.method());
-    let mut refused = answer(Fault::BadRequest, &about);
-    *refused.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
-    refused.headers_mut().insert(ALLOW, HeaderValue::from_static(methods));
-    refused
-}
-
-/// Returns the allowed methods of an address; empty if the address is unknown.
-fn methods_of(path: &str) -> &'static str {
-    let mut parts = path.trim_matches('/').split('/');
-    let parts: [Option<&str>; 6] = std::array::from_fn(|_| parts.next());
-    match &parts[..] {
-        [Some("api"), Some("tools"), Some("servers"), Some(_), Some("enabled"), None, ..] => "PUT",
-        [Some("" | "test_client.html"), None, ..] => "GET",
-        [Some("console"), ..] => "GET, HEAD",
-        [Some("xiaozhi"), Some("v1"), None, ..]
-        | [Some("healthz" | "readyz" | "metrics"), None, ..] => "GET",
-        [Some("xiaozhi"), Some("ota"), None, ..] => "GET, POST",
-        [Some("xiaozhi"), Some("ota"), Some("activate"), None, ..] => "POST",
-        [Some("xiaozhi"), Some("ota"), Some("firmware"), Some(_), None, _] => "GET, HEAD",
-        [Some("mcp_endpoint"), Some("mcp" | "health"), None, ..] => "GET",
-        [Some("litemcp"), Some(_), None, ..] => "GET, POST",
-        [Some("api"), Some("tools"), None, ..] => "GET",
-        [Some("api"), Some("tools"), Some("call"), None, ..] => "POST",
-        [Some("api"), Some("tools"), Some("servers"), None, ..] => "GET, POST",
-        [Some("api"), Some("tools"), Some("servers"), Some(_), None, _] => "GET, DELETE",
-        [Some("vision"), Some("explain"), None, ..] => "POST",
-        [Some("api"), Some("devices"), None, ..] => "GET",
-        [Some("api"), Some("devices"), Some("bind"), None, ..] => "POST",
-        [Some("api"), Some("devices"), Some(_), None, ..] => "GET, PATCH, DELETE",
-        [Some("api"), Some("devices" | "sessions"), Some(_), Some("tools"), None, _] => "GET, PUT",
-        [Some("api"), Some("turns"), None | Some("live"), None, ..] => "GET",
-        [Some("api"), Some("persons"), None, ..] => "GET, POST",
-        [Some("api"), Some("persons"), Some(_), None, ..] => "GET, PATCH, DELETE",
-        [Some("api"), Some("persons"), Some(_), Some("memories"), None, _] => "DELETE",
-        [Some("api"), Some("session"), Some("register" | "heartbeat"), None, ..] => "POST",
-        [Some("api"), Some("session"), Some("unregister"), None, ..] => "DELETE",
-        [Some("api"), Some("session"), Some("info" | "stats"), None, ..] => "GET",
-        [Some("api"), Some("admin"), Some("login" | "refresh" | "logout"), None, ..] => "POST",
-        [Some("api"), Some("admin"), Some("config"), None, ..] => "GET, PUT, PATCH",
-        [Some("api"), Some("admin"), Some("sessions" | "metrics" | "audit"), None, ..] => "GET",
-        [Some("api"), Some("admin"), Some("sessions"), Some(_), None, _] => "DELETE",
-        [Some("api"), Some("agent"), Some("parse"), None, ..] => "POST",
-        [Some("api"), Some("sessions"), rest @ ..] => chat_methods(rest),
-        [Some("api"), Some("devices"), Some(_), Some(_), None, _] => "POST",
-        [Some("api"), Some("provisioning"), Some(_), None, ..] => "PUT, DELETE",
-        _ => "",
-    }
-}
-
-/// Returns the allowed methods of an address below `/api/sessions`.
-fn chat_methods(rest: &[Option<&str>]) -> &'static str {
-    match rest {
-        [None, ..] => "GET, POST",
-        [Some(_), None, ..] => "GET, DELETE",
-        [Some(_), Some("archive" | "restore" | "chat"), None, ..] => "POST",
-        [Some(_), Some("messages" | "state" | "characters" | "combat" | "ws"), None, ..] => "GET",
-        [Some(_), Some("snapshots"), None, ..] => "GET, POST",
-        [Some(_), Some("snapshots"), Some(_), Some("restore")] => "POST",
-        _ => "",
-    }
+    answer(Fault::NotFound, request.path())
 }

@@ -1,7 +1,7 @@
 //! Middleware before every route, from the outside in: copies the headers, counts requests in
 //! progress, rewrites `/api/v1` to `/api`, gives the request an id, logs it, checks its host and
-//! origin, applies CORS, recovers from panics, limits what one address may ask for, and runs
-//! requests with side effects to their end. Authorisation is in the routes.
+//! origin, applies CORS, recovers from panics, limits what one address may ask for, runs requests
+//! with side effects to their end, and answers HEAD like GET. Authorisation is in the routes.
 
 pub mod limits;
 mod origin;
@@ -39,6 +39,7 @@ use crate::http::fault::answer;
 use crate::http::held_body::hold;
 use crate::http::kept_connections::counted;
 use crate::http::peer;
+use crate::http::route_table::head_and_old_clients;
 
 /// Header of a request's id, in both directions.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -165,6 +166,7 @@ where
 {
     let cors = state.cors();
     app.app_data(web::Data::from(state))
+        .wrap(from_fn(head_and_old_clients))
         .wrap(from_fn(outliving::outliving))
         .wrap(from_fn(limited))
         .wrap(from_fn(recovered))

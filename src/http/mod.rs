@@ -19,6 +19,7 @@ pub mod openapi;
 mod params;
 mod peer;
 mod request_identity;
+mod route_table;
 mod tools;
 pub(crate) mod wav;
 mod websocket_bridge;
@@ -35,6 +36,7 @@ use self::conversations::{chat, chat_worlds, history, turns, usage, waiting};
 use self::devices::{
     device, device_orders, device_records, device_status, device_tools, firmware, ota, vision,
 };
+use self::route_table::RouteTable;
 use self::tools::{roles, tokens, tool_servers, tools_api};
 use crate::history::History;
 use crate::history::trial::Trials;
@@ -77,147 +79,153 @@ impl AccessControl {
 
 /// Adds the routes of text clients.
 pub fn text_gateway_routes(services: &mut ServiceConfig, clients: TextClients) {
-    services
-        .app_data(web::Data::new(clients))
-        .route("/", web::get().to(text_gateway::connect))
-        .route(text_gateway::PAGE_PATH, web::get().to(text_gateway::page));
+    services.app_data(web::Data::new(clients));
+    RouteTable::default()
+        .get("/", text_gateway::connect)
+        .get(text_gateway::PAGE_PATH, text_gateway::page)
+        .register(services);
 }
 
 /// Adds the routes of chat sessions.
 pub fn chat_routes(services: &mut ServiceConfig, chats: Chats) {
     let one = "/api/sessions/{id}";
     let of = |part: &str| format!("{one}/{part}");
-    services
-        .app_data(web::Data::new(chats))
-        .route("/api/sessions", web::post().to(chat::create))
-        .route("/api/sessions", web::get().to(chat::list))
-        .route(one, web::get().to(chat::get))
-        .route(one, web::delete().to(chat::delete))
-        .route(&of("archive"), web::post().to(chat::archive))
-        .route(&of("restore"), web::post().to(chat::restore))
-        .route(&of("chat"), web::post().to(chat::chat))
-        .route(&of("messages"), web::get().to(chat::messages))
-        .route(&of("state"), web::get().to(chat_worlds::state))
-        .route(&of("characters"), web::get().to(chat_worlds::characters))
-        .route(&of("combat"), web::get().to(chat_worlds::combat))
-        .route(&of("snapshots"), web::get().to(chat_worlds::snapshots))
-        .route(&of("snapshots"), web::post().to(chat_worlds::make_snapshot))
-        .route(&of("snapshots/{snapshot_id}/restore"), web::post().to(chat_worlds::go_back))
-        .route(&of("ws"), web::get().to(chat_worlds::watch));
+    services.app_data(web::Data::new(chats));
+    RouteTable::default()
+        .post("/api/sessions", chat::create)
+        .get("/api/sessions", chat::list)
+        .get(one, chat::get)
+        .delete(one, chat::delete)
+        .post(&of("archive"), chat::archive)
+        .post(&of("restore"), chat::restore)
+        .post(&of("chat"), chat::chat)
+        .get(&of("messages"), chat::messages)
+        .get(&of("state"), chat_worlds::state)
+        .get(&of("characters"), chat_worlds::characters)
+        .get(&of("combat"), chat_worlds::combat)
+        .get(&of("snapshots"), chat_worlds::snapshots)
+        .post(&of("snapshots"), chat_worlds::make_snapshot)
+        .post(&of("snapshots/{snapshot_id}/restore"), chat_worlds::go_back)
+        .get(&of("ws"), chat_worlds::watch)
+        .register(services);
 }
 
 /// Adds the routes of museum clients.
 pub fn museum_routes(services: &mut ServiceConfig, clients: MuseumClients) {
-    services
-        .app_data(web::Data::new(clients))
-        .route("/api/session/register", web::post().to(museum::register))
-        .route("/api/session/heartbeat", web::post().to(museum::heartbeat))
-        .route("/api/session/unregister", web::delete().to(museum::unregister))
-        .route("/api/session/info", web::get().to(museum::info))
-        .route("/api/session/stats", web::get().to(museum::stats))
-        .route("/api/agent/parse", web::post().to(museum::parse));
+    services.app_data(web::Data::new(clients));
+    RouteTable::default()
+        .post("/api/session/register", museum::register)
+        .post("/api/session/heartbeat", museum::heartbeat)
+        .delete("/api/session/unregister", museum::unregister)
+        .get("/api/session/info", museum::info)
+        .get("/api/session/stats", museum::stats)
+        .post("/api/agent/parse", museum::parse)
+        .register(services);
 }
 
 /// Adds the routes of the administrator.
 pub fn admin_routes(services: &mut ServiceConfig, admin: Arc<Admin>, backups: Arc<Backups>) {
     let config = "/api/admin/config";
-    services
-        .app_data(web::Data::from(admin))
-        .app_data(web::Data::from(backups))
-        .route("/api/admin/backup", web::get().to(backup::download))
-        .route("/api/admin/login", web::post().to(admin::log_in))
-        .route(password::SETUP, web::get().to(password::state))
-        .route(password::SETUP, web::post().to(password::choose_first))
-        .route("/api/admin/password", web::post().to(password::change))
-        .route("/api/admin/refresh", web::post().to(admin::refresh))
-        .route("/api/admin/logout", web::post().to(admin::log_out))
-        .route(config, web::get().to(admin::config))
-        .route(config, web::put().to(admin::change))
-        .route(config, web::patch().to(admin::change))
-        .route("/api/admin/sessions", web::get().to(admin::sessions))
-        .route("/api/admin/sessions/{id}", web::delete().to(admin::end_session))
-        .route("/api/admin/metrics", web::get().to(admin::metrics))
-        .route("/api/admin/audit", web::get().to(admin::audit))
-        .route("/api/account", web::get().to(accounts::asking))
-        .route("/api/accounts", web::get().to(accounts::list))
-        .route("/api/accounts", web::post().to(accounts::add))
-        .route(accounts::ONE, web::patch().to(accounts::change))
-        .route(accounts::ONE, web::delete().to(accounts::delete));
+    services.app_data(web::Data::from(admin)).app_data(web::Data::from(backups));
+    RouteTable::default()
+        .get("/api/admin/backup", backup::download)
+        .post("/api/admin/login", admin::log_in)
+        .get(password::SETUP, password::state)
+        .post(password::SETUP, password::choose_first)
+        .post("/api/admin/password", password::change)
+        .post("/api/admin/refresh", admin::refresh)
+        .post("/api/admin/logout", admin::log_out)
+        .get(config, admin::config)
+        .put(config, admin::change)
+        .patch(config, admin::change)
+        .get("/api/admin/sessions", admin::sessions)
+        .delete("/api/admin/sessions/{id}", admin::end_session)
+        .get("/api/admin/metrics", admin::metrics)
+        .get("/api/admin/audit", admin::audit)
+        .get("/api/account", accounts::asking)
+        .get("/api/accounts", accounts::list)
+        .post("/api/accounts", accounts::add)
+        .patch(accounts::ONE, accounts::change)
+        .delete(accounts::ONE, accounts::delete)
+        .register(services);
 }
 
 /// Adds the routes about people whose voices are known.
 pub fn person_routes(services: &mut ServiceConfig, api: Arc<PeopleApi>) {
-    services
-        .app_data(web::Data::from(api))
-        .route("/api/persons", web::get().to(people::list))
-        .route("/api/persons", web::post().to(people::enrol))
-        .route(people::ONE, web::get().to(people::get))
-        .route(people::ONE, web::patch().to(people::change))
-        .route(people::ONE, web::delete().to(people::delete))
-        .route(people::MEMORIES, web::delete().to(people::forget));
+    services.app_data(web::Data::from(api));
+    RouteTable::default()
+        .get("/api/persons", people::list)
+        .post("/api/persons", people::enrol)
+        .get(people::ONE, people::get)
+        .patch(people::ONE, people::change)
+        .delete(people::ONE, people::delete)
+        .delete(people::MEMORIES, people::forget)
+        .register(services);
 }
 
 /// Adds the files of the web console.
 pub fn console_routes(services: &mut ServiceConfig) {
-    services
-        .route("/console", web::get().to(console::redirect))
-        .route(console::FILES, web::get().to(console::file))
-        .route(console::FILES, web::head().to(console::file));
+    RouteTable::default()
+        .get("/console", console::redirect)
+        .get(console::FILES, console::file)
+        .register(services);
 }
 
 /// Adds the routes about the last turns, and their calls that wait for a yes.
 pub fn turn_routes(services: &mut ServiceConfig, turns: Turns) {
-    services
-        .app_data(web::Data::new(turns.waiting()))
-        .app_data(web::Data::new(turns))
-        .route(waiting::PATH, web::get().to(waiting::list))
-        .route(waiting::PATH, web::post().to(waiting::drop_one))
-        .route("/api/turns", web::get().to(turns::list))
-        .route(turns::LIVE, web::get().to(turns::live));
+    services.app_data(web::Data::new(turns.waiting())).app_data(web::Data::new(turns));
+    RouteTable::default()
+        .get(waiting::PATH, waiting::list)
+        .post(waiting::PATH, waiting::drop_one)
+        .get("/api/turns", turns::list)
+        .get(turns::LIVE, turns::live)
+        .register(services);
 }
 
 /// Adds the routes of what is kept of conversations.
 pub fn history_routes(services: &mut ServiceConfig, history: History, trials: Trials) {
-    services
-        .app_data(web::Data::new(history))
-        .app_data(web::Data::new(trials))
-        .route("/api/history", web::get().to(history::list))
-        .route("/api/history", web::delete().to(history::delete_many))
-        .route("/api/history/summary", web::get().to(history::summary))
-        .route("/api/history/export", web::get().to(history::export))
-        .route(history::ONE, web::get().to(history::get))
-        .route(history::ONE, web::delete().to(history::delete))
-        .route("/api/history/{id}/heard.wav", web::get().to(history::heard))
-        .route("/api/history/{id}/said.wav", web::get().to(history::said))
-        .route("/api/history/{id}/recording.jsonl", web::get().to(history::recording))
-        .route("/api/history/{id}/again", web::post().to(history::again));
+    services.app_data(web::Data::new(history)).app_data(web::Data::new(trials));
+    RouteTable::default()
+        .get("/api/history", history::list)
+        .delete("/api/history", history::delete_many)
+        .get("/api/history/summary", history::summary)
+        .get("/api/history/export", history::export)
+        .get(history::ONE, history::get)
+        .delete(history::ONE, history::delete)
+        .get("/api/history/{id}/heard.wav", history::heard)
+        .get("/api/history/{id}/said.wav", history::said)
+        .get("/api/history/{id}/recording.jsonl", history::recording)
+        .post("/api/history/{id}/again", history::again)
+        .register(services);
 }
 
 /// Adds the route of what was used.
 pub fn usage_routes(services: &mut ServiceConfig, usage: DailyUsage) {
-    services.app_data(web::Data::new(usage)).route("/api/usage", web::get().to(usage::report));
+    services.app_data(web::Data::new(usage));
+    RouteTable::default().get("/api/usage", usage::report).register(services);
 }
 
 /// Adds the routes of tests of the services, and of their last calls.
 pub fn service_routes(services: &mut ServiceConfig, tests: Arc<ServiceTests>, calls: CallLog) {
-    services
-        .app_data(web::Data::from(tests))
-        .app_data(web::Data::new(calls))
-        .route("/api/services/calls", web::get().to(service_calls::list))
-        .route("/api/services/test", web::post().to(services::test));
+    services.app_data(web::Data::from(tests)).app_data(web::Data::new(calls));
+    RouteTable::default()
+        .get("/api/services/calls", service_calls::list)
+        .post("/api/services/test", services::test)
+        .register(services);
 }
 
 /// Adds the routes of roles, which the state of the routes about tools holds.
 fn role_routes(services: &mut ServiceConfig) {
-    services
-        .route("/api/roles", web::get().to(roles::list))
-        .route("/api/roles", web::post().to(roles::add))
-        .route("/api/roles/try", web::post().to(roles::try_out))
-        .route(roles::ONE, web::get().to(roles::get))
-        .route(roles::ONE, web::patch().to(roles::change))
-        .route(roles::ONE, web::delete().to(roles::delete))
-        .route("/api/roles/{id}/versions", web::get().to(roles::versions))
-        .route("/api/roles/{id}/restore", web::post().to(roles::restore));
+    RouteTable::default()
+        .get("/api/roles", roles::list)
+        .post("/api/roles", roles::add)
+        .post("/api/roles/try", roles::try_out)
+        .get(roles::ONE, roles::get)
+        .patch(roles::ONE, roles::change)
+        .delete(roles::ONE, roles::delete)
+        .get("/api/roles/{id}/versions", roles::versions)
+        .post("/api/roles/{id}/restore", roles::restore)
+        .register(services);
 }
 
 /// Adds all other routes to an application; `main` and the tests use this function.
@@ -231,58 +239,58 @@ pub fn routes(
     services.app_data(web::Data::from(tools)).configure(tool_routes).configure(role_routes);
     services.app_data(web::Data::from(Arc::clone(&device_endpoint.access)));
     for ota in ["/xiaozhi/ota", "/xiaozhi/ota/"] {
-        services.route(ota, web::get().to(ota::check)).route(ota, web::post().to(ota::check));
+        RouteTable::default().get(ota, ota::check).post(ota, ota::check).register(services);
     }
     for activate in ["/xiaozhi/ota/activate", "/xiaozhi/ota/activate/"] {
-        services.route(activate, web::post().to(ota::activate));
+        RouteTable::default().post(activate, ota::activate).register(services);
     }
     let image = "/xiaozhi/ota/firmware/{file}";
     let one = "/api/devices/{id}";
     let key = "/api/provisioning/{serial_number}";
-    services
-        .app_data(web::Data::new(device_endpoint))
-        .app_data(web::Data::new(health))
-        .route("/xiaozhi/v1", web::get().to(device::connect))
-        .route("/xiaozhi/v1/", web::get().to(device::connect))
-        .route(image, web::get().to(firmware::download))
-        .route(image, web::head().to(firmware::download))
-        .route("/api/devices", web::get().to(device_records::list))
-        .route("/api/devices/bind", web::post().to(device_records::bind))
-        .route(one, web::get().to(device_records::get))
-        .route(one, web::patch().to(device_records::change))
-        .route(one, web::delete().to(device_records::forget))
-        .route("/api/devices/{id}/status", web::get().to(device_status::status))
-        .route(device_tools::PATH, web::get().to(device_tools::get))
-        .route(device_tools::PATH, web::put().to(device_tools::put))
-        .route(device_tools::OF_SESSION, web::get().to(device_tools::get_session))
-        .route(device_tools::OF_SESSION, web::put().to(device_tools::put_session))
-        .route(tokens::OF_DEVICE, web::post().to(tokens::make_for_device))
-        .route(tokens::OF_DEVICE, web::delete().to(tokens::revoke_of_device))
-        .route("/api/devices/{id}/{order}", web::post().to(device_orders::order))
-        .route(key, web::put().to(device_records::provision))
-        .route(key, web::delete().to(device_records::unprovision))
-        .route("/healthz", web::get().to(health::healthz))
-        .route("/readyz", web::get().to(health::readyz))
-        .route("/metrics", web::get().to(health::metrics))
-        .default_service(web::to(fault::not_found));
+    services.app_data(web::Data::new(device_endpoint)).app_data(web::Data::new(health));
+    RouteTable::default()
+        .get("/xiaozhi/v1", device::connect)
+        .get("/xiaozhi/v1/", device::connect)
+        .get(image, firmware::download)
+        .get("/api/devices", device_records::list)
+        .post("/api/devices/bind", device_records::bind)
+        .get(one, device_records::get)
+        .patch(one, device_records::change)
+        .delete(one, device_records::forget)
+        .get("/api/devices/{id}/status", device_status::status)
+        .get(device_tools::PATH, device_tools::get)
+        .put(device_tools::PATH, device_tools::put)
+        .get(device_tools::OF_SESSION, device_tools::get_session)
+        .put(device_tools::OF_SESSION, device_tools::put_session)
+        .post(tokens::OF_DEVICE, tokens::make_for_device)
+        .delete(tokens::OF_DEVICE, tokens::revoke_of_device)
+        .post("/api/devices/{id}/{order}", device_orders::order)
+        .put(key, device_records::provision)
+        .delete(key, device_records::unprovision)
+        .get("/healthz", health::healthz)
+        .get("/readyz", health::readyz)
+        .get("/metrics", health::metrics)
+        .register(services);
+    services.default_service(web::to(fault::not_found));
 }
 
 fn tool_routes(services: &mut ServiceConfig) {
     for dial_in in ["/mcp_endpoint/mcp", "/mcp_endpoint/mcp/"] {
-        services.route(dial_in, web::get().to(mcp_endpoint::connect));
+        RouteTable::default().get(dial_in, mcp_endpoint::connect).register(services);
     }
-    services
-        .route("/mcp_endpoint/health", web::get().to(mcp_endpoint::health))
-        .route("/api/tools", web::get().to(tools_api::list))
-        .route("/api/tools/call", web::post().to(tools_api::call))
-        .route("/api/tools/accept", web::post().to(tools_api::accept))
-        .route(tokens::OF_TOOLS, web::get().to(tokens::list))
-        .route(tokens::OF_TOOLS, web::post().to(tokens::make_for_tools))
-        .route(tokens::OF_TOOL, web::delete().to(tokens::revoke_of_tools))
-        .route("/api/tools/servers", web::get().to(tool_servers::list))
-        .route("/api/tools/servers", web::post().to(tool_servers::add))
-        .route(tool_servers::ONE, web::get().to(tool_servers::get))
-        .route(tool_servers::ONE, web::delete().to(tool_servers::remove))
-        .route(tool_servers::ENABLED, web::put().to(tool_servers::switch))
-        .route(VISION_PATH, web::post().to(vision::explain));
+    RouteTable::default()
+        .get("/mcp_endpoint/health", mcp_endpoint::health)
+        .get("/api/tools", tools_api::list)
+        .post("/api/tools/call", tools_api::call)
+        .post("/api/tools/accept", tools_api::accept)
+        .get(tokens::OF_TOOLS, tokens::list)
+        .post(tokens::OF_TOOLS, tokens::make_for_tools)
+        .delete(tokens::OF_TOOL, tokens::revoke_of_tools)
+        .get("/api/tools/servers", tool_servers::list)
+        .post("/api/tools/servers", tool_servers::add)
+        .get(tool_servers::ONE, tool_servers::get)
+        .delete(tool_servers::ONE, tool_servers::remove)
+        .put(tool_servers::ENABLED, tool_servers::switch)
+        .post(VISION_PATH, vision::explain)
+        .register(services);
 }

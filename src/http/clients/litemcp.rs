@@ -26,6 +26,7 @@ use crate::http::fault::{Refusal, RouteResult, refusal};
 use crate::http::lasting_access::refused;
 use crate::http::middleware::slot_of;
 use crate::http::request_identity::body;
+use crate::http::route_table::RouteTable;
 use crate::http::websocket_bridge::{MessageLimits, WebSocketBridge};
 
 /// Path of a tool.
@@ -92,10 +93,8 @@ impl FromRequest for OfferedTool {
 
 /// Adds the routes of these tools to an application, which must also have an [`AccessControl`].
 pub fn litemcp_routes(services: &mut ServiceConfig, tools: Arc<LiteMcp>) {
-    services
-        .app_data(web::Data::from(tools))
-        .route(PATH, web::get().to(get))
-        .route(PATH, web::post().to(call));
+    services.app_data(web::Data::from(tools));
+    RouteTable::default().get(PATH, get).post(PATH, call).register(services);
 }
 
 /// Returns the description of the tool, or opens a WebSocket to it (`GET /litemcp/{tool}`).

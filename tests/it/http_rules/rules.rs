@@ -1,7 +1,11 @@
 //! Limits, names and sites, on the server's own routes.
 
+use std::time::Duration;
+
 use reqwest::{Client, Method, Response};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 use crate::support::app::{TestServer, Vendors};
 
@@ -40,7 +44,87 @@ async fn every_answer_has_the_requests_name_and_v1_is_the_same_address() {
     let refused = Client::new().get(server.http_url("/api/v1/devices")).send().await.unwrap();
     assert_eq!(refused.status(), 401, "the other name is guarded as well");
     let put = Client::new().put(server.http_url("/api/v1/devices")).send().await.unwrap();
-    assert_eq!((put.status().as_u16(), &put.headers()["allow"]), (405, &"GET".parse().unwrap()));
+    assert_eq!(
+        (put.status().as_u16(), &put.headers()["allow"]),
+        (405, &"GET, HEAD".parse().unwrap())
+    );
+}
+
+#[tokio::test]
+async fn head_is_answered_like_get_without_a_body() {
+    let vendors = Vendors::start().await;
+    let server = TestServer::start(&vendors, guarded).await;
+    for path in [
+        "/healthz",
+        "/readyz",
+        "/metrics",
+        "/xiaozhi/ota/",
+        "/api/devices",
+        "/console/",
+        "/nowhere",
+    ] {
+        let got = get(&server, path, &[]).await;
+        let head = Client::new().head(server.http_url(path)).bearer_auth(ADMIN);
+        let head = head.send().await.unwrap();
+        assert_eq!(head.status(), got.status(), "{path}");
+        assert_eq!(head.headers().get("content-type"), got.headers().get("content-type"), "{path}");
+        assert!(head.bytes().await.unwrap().is_empty(), "{path}");
+    }
+    // The feed of turns has no end.
+    let head = Client::new().head(server.http_url("/api/turns/live")).bearer_auth(ADMIN);
+    let head = tokio::time::timeout(Duration::from_secs(10), head.send()).await;
+    assert_eq!(head.expect("it ends").unwrap().status(), 200);
+}
+
+#[tokio::test]
+async fn a_method_that_an_address_does_not_have_is_405_and_an_unknown_address_404() {
+    let vendors = Vendors::start().await;
+    let server = TestServer::start(&vendors, guarded).await;
+    let ask = async |method: Method, path: &str| {
+        let asked = Client::new().request(method, server.http_url(path)).bearer_auth(ADMIN);
+        let answer = asked.json(&json!({})).send().await.unwrap();
+        let allow = answer.headers().get("allow").map(|value| value.to_str().unwrap().to_owned());
+        (answer.status().as_u16(), allow.unwrap_or_default())
+    };
+    for (method, path, allow) in [
+        (Method::PUT, "/api/roles", "GET, POST, HEAD"),
+        (Method::GET, "/api/services/test", "POST"),
+        (Method::PUT, "/api/accounts", "GET, POST, HEAD"),
+        (Method::DELETE, "/api/devices/bind", "POST"),
+        (Method::GET, "/api/devices/02:00:00:00:00:01/say", "POST"),
+        (Method::POST, "/healthz", "GET, HEAD"),
+        (Method::PATCH, "/api/usage", "GET, HEAD"),
+        (Method::POST, "/api/history/summary", "GET, HEAD"),
+    ] {
+        assert_eq!(ask(method, path).await, (405, allow.to_owned()), "{path}");
+    }
+    for path in ["/healthz/", "/api/nothing", "/metrics/x"] {
+        assert_eq!(ask(Method::GET, path).await.0, 404, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_streamed_answer_to_http_1_0_has_no_chunks_and_ends_with_its_connection() {
+    let vendors = Vendors::start().await;
+    let server = TestServer::start(&vendors, guarded).await;
+    let made = Client::new().post(server.http_url("/api/sessions")).bearer_auth(ADMIN);
+    let made = made.json(&json!({"name": "a", "creator_id": "me"})).send().await.unwrap();
+    let made: Value = made.json().await.unwrap();
+    let id = made["id"].as_str().unwrap();
+    let body = json!({"message": "hello", "stream": true}).to_string();
+    let mut socket = TcpStream::connect(server.address).await.unwrap();
+    let head = format!(
+        "POST /api/sessions/{id}/chat HTTP/1.0\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {ADMIN}\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    socket.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    let read = socket.read_to_string(&mut answer);
+    tokio::time::timeout(Duration::from_secs(20), read).await.expect("it ends").unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.0 200") && !head.contains("chunked"), "{head}");
+    assert!(body.starts_with("data: ") || body.starts_with("event: "), "{body}");
 }
 
 #[tokio::test]

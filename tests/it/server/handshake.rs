@@ -101,7 +101,7 @@ async fn a_wrong_request_gets_a_clear_answer() {
         let answer = client.request(method, server.http_url(path)).send().await.unwrap();
         assert_eq!(answer.status(), status, "{case}");
         let allow = answer.headers().get("allow").map(|v| v.to_str().unwrap().to_owned());
-        assert_eq!(allow.as_deref(), (status == 405).then_some("GET"), "{case}");
+        assert_eq!(allow.as_deref(), (status == 405).then_some("GET, HEAD"), "{case}");
         let body: Value = answer.json().await.expect("an error is JSON");
         assert_eq!(body["error"]["code"], code, "{case}: {body}");
         assert!(!body["error"]["message"].as_str().unwrap().is_empty(), "{case}: {body}");

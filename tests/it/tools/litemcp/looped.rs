@@ -213,7 +213,7 @@ async fn the_whole_server_has_the_addresses() {
     let other = reqwest::Client::new().delete(&url).send().await.unwrap();
     assert_eq!(
         (other.status().as_u16(), other.headers()["allow"].as_bytes()),
-        (405, &b"GET, POST"[..])
+        (405, &b"GET, POST, HEAD"[..])
     );
     server.stop().await;
 }

@@ -1,4 +1,5 @@
 // Logging in with the password and with the admin token, being refused, opening what the other credential opens, logging out.
+import { createServer, request } from 'node:http';
 import { accessible, expect, PASSWORD, test, TOKEN } from './support.mjs';
 
 const field = (page) => page.getByLabel('Password, or admin token');
@@ -80,4 +81,25 @@ test('tokens are refreshed once before they end, and the next ones are used', as
   }
   expect(asked).toEqual([{ refresh_token: kept.tokens.refresh }]);
   expect(JSON.parse(await page.evaluate(() => sessionStorage.getItem('hearken.session'))).tokens.refresh).toBe('later');
+});
+
+test('the page works behind a proxy that offers the server under a path', async ({ page, baseURL }) => {
+  const proxy = createServer((from, to) => {
+    if (!from.url.startsWith('/voice/')) return to.writeHead(404).end();
+    const url = new URL(from.url.slice('/voice'.length), baseURL);
+    const passed = request(url, { method: from.method, headers: { ...from.headers, host: url.host } }, (answer) => {
+      to.writeHead(answer.statusCode, answer.headers);
+      answer.pipe(to);
+    });
+    return from.pipe(passed);
+  });
+  await new Promise((listens) => proxy.listen(0, '127.0.0.1', listens));
+  try {
+    await page.goto(`http://127.0.0.1:${proxy.address().port}/voice/console`);
+    await expect(page).toHaveURL(/\/voice\/console\/$/);
+    await expect(field(page)).toBeVisible();
+  } finally {
+    proxy.closeAllConnections();
+    await new Promise((ends) => proxy.close(ends));
+  }
 });

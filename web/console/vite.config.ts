@@ -8,7 +8,8 @@ const proxy = Object.fromEntries(
 );
 
 export default defineConfig({
-  base: '/console/',
+  // Behind a proxy, the page may stand under any path.
+  base: './',
   plugins: [svelte()],
   build: {
     target: 'es2022',

@@ -102,9 +102,10 @@ fn policy(request: &HttpRequest) -> String {
     )
 }
 
-/// Leads to the console (`GET /console`).
+/// Leads to the console (`GET /console`), also under the path of a proxy.
 pub(crate) async fn redirect() -> HttpResponse {
-    HttpResponse::PermanentRedirect().insert_header((LOCATION, PATH)).finish()
+    let relative = PATH.trim_start_matches('/');
+    HttpResponse::PermanentRedirect().insert_header((LOCATION, relative)).finish()
 }
 
 /// Returns a file of the console (`GET /console/...`).

@@ -45,7 +45,8 @@ pub(crate) async fn connect(
 ) -> Result<HttpResponse, actix_web::Error> {
     if !request.headers().contains_key(header::UPGRADE) {
         return Ok(HttpResponse::SeeOther()
-            .insert_header((header::LOCATION, clients.page))
+            // Relative: a proxy may offer the server under a path.
+            .insert_header((header::LOCATION, clients.page.trim_start_matches('/')))
             .finish());
     }
     if let Err(missing) = access.auth.admit(&request, &clients.access) {

@@ -1,6 +1,14 @@
 // One request to the server, without credentials of its own. Not for who is logged in: that is in session.svelte.ts.
 import { ApiError, refusalOf } from './errors';
 
+/** Path under which a proxy offers the server; empty without one. The page is `ROOT/console/`. */
+export const ROOT = rootOf(globalThis.location?.href ?? 'http://localhost/console/');
+
+/** Returns the path under which the server is reached by the page at this address, without a slash at its end. */
+export function rootOf(page: string): string {
+  return new URL('..', page).pathname.replace(/\/$/, '');
+}
+
 export interface Sent {
   method?: string;
   body?: unknown;
@@ -20,7 +28,7 @@ export async function send(path: string, sent: Sent = {}): Promise<Response> {
     init.body = JSON.stringify(sent.body);
   }
   try {
-    return await fetch(path, init);
+    return await fetch(ROOT + path, init);
   } catch (error) {
     if (sent.signal?.aborted) throw error;
     throw new ApiError(0, 'OFFLINE', error instanceof Error ? error.message : String(error));

@@ -2,9 +2,18 @@
 import { describe, expect, it } from 'vitest';
 import { keysNamed, refusalOf, remedyOf, ApiError } from './errors';
 import { ago, bytes, duration, metric } from './format';
+import { rootOf } from './http';
 import { argumentsOf, FieldError, fieldsOf } from './schema';
 import { changesOf, typedOf } from './settings';
 import { base64, bytesOf, lengthOf, wavOf } from './wav';
+
+describe('addresses', () => {
+  it('begin with the path under which a proxy offers the server', () => {
+    expect(rootOf('http://h/console/')).toBe('');
+    expect(rootOf('https://h/voice/at/home/console/?a=/b#/devices')).toBe('/voice/at/home');
+    expect(rootOf('http://h/p/console/index.html')).toBe('/p');
+  });
+});
 
 describe('errors', () => {
   it('are read from both forms of refusals', () => {

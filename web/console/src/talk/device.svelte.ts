@@ -7,6 +7,7 @@ import type { Framing } from './framing';
 import { Link } from './link';
 import { answer } from './mcp';
 import { loudness } from './resample';
+import { ROOT } from '../lib/http';
 import { openMicrophone, readFile, speakFile } from './sources';
 import { Things } from './things.svelte';
 import { Uplink } from './uplink';
@@ -172,7 +173,7 @@ export class TalkDevice {
     this.state = 'connecting';
     const ids = { deviceId: this.deviceId, clientId: this.clientId, token: told.websocket?.token ?? '', version: this.framing };
     try {
-      this.link = await Link.open(socketUrl(location, ids), this.framing, {
+      this.link = await Link.open(socketUrl({ protocol: location.protocol, host: location.host + ROOT }, ids), this.framing, {
         message: (message) => this.message(message),
         packet: (packet) => this.state === 'speaking' && this.player?.push(packet),
         closed: (code, reason) => this.closed(code, reason),

@@ -51,7 +51,7 @@ export function audioOf(message: Downlink): AudioParams {
   return { sample_rate: sample_rate || 24_000, frame_duration: frame_duration || 60 };
 }
 
-/** Returns the address of the devices' socket at this site, with the ids and the token in the query. */
+/** Returns the address of the devices' socket at this site, whose host may have a path behind it, with the ids and the token in the query. */
 export function socketUrl(
   site: { protocol: string; host: string },
   ids: { deviceId: string; clientId: string; token: string; version: number },

@@ -372,12 +372,22 @@ async fn a_noise_while_a_call_finishes_does_not_lose_its_result() {
 
 #[actix::test]
 async fn a_noise_while_an_agreed_call_finishes_does_not_lose_its_result() {
+    noise_while_an_agreed_call_runs("wait_on", 1).await;
+}
+
+#[actix::test]
+async fn a_noise_that_cancels_an_agreed_call_takes_nothing_of_the_yes() {
+    noise_while_an_agreed_call_runs("wait_here", 2).await;
+}
+
+/// The person agrees to a call, and a noise is heard while it runs. It is made so often, and its result reaches the model.
+async fn noise_while_an_agreed_call_runs(tool: &'static str, made: usize) {
     let mut settings = PipelineSettings::default();
-    let patterns = [("waiting/wait.on".to_owned(), ToolPolicy::Ask)].into();
+    let patterns = [("waiting/*".to_owned(), ToolPolicy::Ask)].into();
     settings.tools.policies = ToolPolicies { patterns, ..ToolPolicies::default() }.into();
     let (mut pipeline, source) = listening_with(settings).await;
     pipeline.script.hears(AsrAct::Text("Open the lock.", ms(10)));
-    pipeline.script.thinks(LlmAct::Call("", vec![("wait_on", r#"{"ms": 5000}"#)]));
+    pipeline.script.thinks(LlmAct::Call("", vec![(tool, r#"{"ms": 5000}"#)]));
     speak(&pipeline).await;
     pipeline.until("tts/stop").await;
     assert_eq!(source.begun.lock().unwrap().len(), 0, "the person is asked first");
@@ -390,7 +400,7 @@ async fn a_noise_while_an_agreed_call_finishes_does_not_lose_its_result() {
     pipeline.pass(ms(1_000)).await;
     speak(&pipeline).await;
     pipeline.until("tts/stop").await;
-    assert_eq!(source.begun.lock().unwrap().len(), 1, "it is not called again");
+    assert_eq!(source.begun.lock().unwrap().len(), made);
     assert_eq!(last_result(&pipeline), "waited");
     pipeline.hang_up().await;
 }

@@ -251,7 +251,7 @@ async fn decide_held(
             tools.agreed_with(&calls, said);
             // A noise cancels the call, and takes nothing of the person's yes: the same words make it again.
             if output.turn().is_continued() && results.iter().any(|result| result == CUT_SHORT) {
-                tools.hold(held.clone());
+                tools.hold(held.agreed());
             }
             results
         }

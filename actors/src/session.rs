@@ -281,10 +281,10 @@ impl SessionActor {
         turn.trace().cut_off(&unheard_text(&record.said, &heard));
         turn.record(&record);
         let is_complete = matches!(record.end, TurnEnd::Completed);
-        // A question that was not heard to its end counts as not asked: a yes may be meant for something else. An
-        // apology for words that were not understood has no `user`, and leaves the question open.
         // A later turn that was cut (`over`) ends the words before it, too: they are not joined to the next ones.
         let continued = turn.is_continued() && turn.id > self.over;
+        // A question that was not heard to its end counts as not asked: a yes may be meant for something else. An
+        // apology for words that were not understood has no `user`, and leaves the question open.
         if record.user.is_some() {
             if is_complete && heard.has_all(record.said.len()) {
                 self.toolbox.question_heard();

@@ -149,7 +149,7 @@ async fn admit(
         },
         Err(TokenError::Missing) if rule == AdmissionRule::Open => {
             match access.store.device(&caller.device_id).await {
-                // Its id belongs to another client, such as its own from before it was flashed anew.
+                // Its id belongs to another client, such as its own from before it was flashed again.
                 Ok(Some(device)) if !is_of(&device, &caller) => Some(device),
                 _ => return Err(refused(TokenError::Missing)),
             }

@@ -56,12 +56,23 @@ struct InOrder {
 }
 
 impl InOrder {
-    /// Waits until the outcome is reported. After `within` its recognition is given up.
-    async fn until_reported(&self, within: Duration) {
-        if tokio::time::timeout(within, self.reported.cancelled()).await.is_err() {
-            self.given_up.cancel();
-            self.reported.cancelled().await;
+    /// Waits until the outcome of the utterance before this one is reported. Its recognition is given up after `within`, or
+    /// when this one is given up, too.
+    async fn wait_for(&self, before: &Self, within: Option<Duration>) {
+        let too_long = async {
+            match within {
+                Some(within) => tokio::time::sleep(within).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = before.reported.cancelled() => return,
+            () = self.given_up.cancelled() => {}
+            () = too_long => {}
         }
+        before.given_up.cancel();
+        before.reported.cancelled().await;
     }
 }
 
@@ -114,8 +125,7 @@ impl Handler<OpenUtterance> for AsrActor {
         let rules = self.rules.clone();
         let span = turn.trace().log_span();
         let recognition = Recognition::new(asr, listener, audio.unfinished(), rules);
-        let given_up = place.given_up;
-        let reported = place.reported;
+        let reported = place.reported.clone();
         let work = async move {
             // A busy recogniser may finish a short utterance before a long one: outcomes are
             // reported in the order of the utterances.
@@ -123,18 +133,17 @@ impl Handler<OpenUtterance> for AsrActor {
                 let outcome = tokio::select! {
                     biased;
                     outcome = recognition.run(audio) => outcome,
-                    () = given_up.cancelled() => {
+                    () = place.given_up.cancelled() => {
                         tracing::warn!("gave up an utterance: later words were recognised 10 s ago");
                         Ok(Transcript::default())
                     }
                 };
                 turn.trace().end(Stage::Recognition);
-                match &outcome {
-                    Ok(transcript) if !transcript.text.is_empty() => {
-                        before.until_reported(EARLIER_WITHIN).await;
-                    }
-                    _ => before.reported.cancelled().await,
-                }
+                // A noise, which may be written as a full stop, can wait.
+                let has_words = outcome
+                    .as_ref()
+                    .is_ok_and(|transcript| transcript.text.contains(char::is_alphanumeric));
+                place.wait_for(&before, has_words.then_some(EARLIER_WITHIN)).await;
                 outcome
             };
             let outcome = tokio::select! {

@@ -288,7 +288,7 @@ impl SessionActor {
         if record.user.is_some() {
             if is_complete && heard.has_all(record.said.len()) {
                 self.toolbox.question_heard();
-            } else if !(continued && self.toolbox.holds_agreed_call()) {
+            } else {
                 self.drop_held_call();
             }
         }

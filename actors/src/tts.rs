@@ -254,7 +254,10 @@ impl SpeechSynthesis {
             let mut other = Speech { voice, name, encode_queue, ahead, trace };
             self.speak(&mut other, text, Some(&mut kept)).await?;
             speech.name = other.name;
-            self.phrase_audio.keep(text, &speech.name, rate_hz, kept);
+            // A synthesiser that sent nothing this once may speak it the next time.
+            if !kept.is_empty() {
+                self.phrase_audio.keep(text, &speech.name, rate_hz, kept);
+            }
             return Ok(());
         };
         speech.put(PlaybackStep::SentenceStart(text.to_owned())).await?;

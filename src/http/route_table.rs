@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use actix_web::body::{BodySize, BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
-use actix_web::http::header::{ALLOW, HeaderValue};
+use actix_web::http::header::{ALLOW, HeaderValue, UPGRADE};
 use actix_web::http::{ConnectionType, Method, StatusCode, Version};
 use actix_web::middleware::Next;
 use actix_web::web::{self, ServiceConfig};
@@ -82,6 +82,8 @@ pub(super) async fn head_and_old_clients(
     let is_head = request.method() == Method::HEAD;
     if is_head {
         request.head_mut().method = Method::GET;
+        // A handshake is GET: HEAD opens no WebSocket.
+        request.headers_mut().remove(UPGRADE);
     }
     let is_old = request.version() < Version::HTTP_11;
     let mut response = next.call(request).await?;

@@ -34,6 +34,19 @@ test('a typed sentence is answered with words and sound, and the lamp is lit by 
   expect(faults).toEqual([]);
 });
 
+test('who disconnects and writes again at once is answered each time', async ({ page, open, faults }) => {
+  await open('talk');
+  for (const round of [1, 2, 3]) {
+    await page.getByLabel('Write a sentence').fill(`Turn on the lamp, round ${round}`);
+    await page.getByRole('button', { name: 'Send' }).click();
+    await expect(words(page).nth(round - 1)).toHaveText(new RegExp(`round ${round}`));
+    await answered(page, round);
+    await page.getByRole('button', { name: 'Disconnect' }).click();
+  }
+  await expect(page.getByRole('alert')).toHaveCount(0);
+  expect(faults).toEqual([]);
+});
+
 test('a held button sends speech, the lamp is lit by voice, and the answer is spoken', async ({ page, open, faults }) => {
   test.skip(!wav, 'CONSOLE_WAV names no recording');
   await listenToOutput(page);

@@ -196,7 +196,9 @@ async fn words_are_answered_in_the_order_in_which_they_were_said() {
 async fn words_wait_at_most_ten_seconds_for_the_recognition_of_a_noise_before_them() {
     let mut pipeline = listening("auto").await;
     pipeline.script.hears(AsrAct::Text("never recognised in time", ms(59_000)));
+    pipeline.script.hears(AsrAct::Text("", ms(10)));
     pipeline.script.hears(AsrAct::Text("great sorrow.", ms(10)));
+    speak(&pipeline).await;
     speak(&pipeline).await;
     speak(&pipeline).await;
     let begun = pipeline.now();

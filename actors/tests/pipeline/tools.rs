@@ -372,16 +372,16 @@ async fn a_noise_while_a_call_finishes_does_not_lose_its_result() {
 
 #[actix::test]
 async fn a_noise_while_an_agreed_call_finishes_does_not_lose_its_result() {
-    noise_while_an_agreed_call_runs("wait_on", 1).await;
+    noise_while_an_agreed_call_runs("wait_on").await;
 }
 
 #[actix::test]
-async fn a_noise_that_cancels_an_agreed_call_takes_nothing_of_the_yes() {
-    noise_while_an_agreed_call_runs("wait_here", 2).await;
+async fn a_noise_does_not_cancel_an_agreed_call_of_any_tool() {
+    noise_while_an_agreed_call_runs("wait_here").await;
 }
 
-/// The person agrees to a call, and a noise is heard while it runs. It is made so often, and its result reaches the model.
-async fn noise_while_an_agreed_call_runs(tool: &'static str, made: usize) {
+/// The person agrees to a call, and a noise is heard while it runs. It is made once, and its result reaches the model.
+async fn noise_while_an_agreed_call_runs(tool: &'static str) {
     let mut settings = PipelineSettings::default();
     let patterns = [("waiting/*".to_owned(), ToolPolicy::Ask)].into();
     settings.tools.policies = ToolPolicies { patterns, ..ToolPolicies::default() }.into();
@@ -400,7 +400,7 @@ async fn noise_while_an_agreed_call_runs(tool: &'static str, made: usize) {
     pipeline.pass(ms(1_000)).await;
     speak(&pipeline).await;
     pipeline.until("tts/stop").await;
-    assert_eq!(source.begun.lock().unwrap().len(), made);
+    assert_eq!(source.begun.lock().unwrap().len(), 1);
     assert_eq!(last_result(&pipeline), "waited");
     pipeline.hang_up().await;
 }

@@ -13,7 +13,6 @@ use super::spoken_output::{FillerPhrases, SpokenOutput};
 use super::turn::{ToolRound, Turn, TurnEnd, TurnError, TurnRecord, TurnSink};
 use super::turn_output::TurnOutput;
 use crate::tools::names::nearest;
-use crate::tools::outcome::CUT_SHORT;
 use crate::tools::{HeldCall, Offer, Toolbox, held_call};
 use crate::turn_trace::Stage;
 
@@ -247,13 +246,9 @@ async fn decide_held(
     let consent = &tools.settings().consent;
     let results = match held.permitted(consent.is_yes(said), &offer) {
         Ok(()) => {
-            let results = traced_calls(output, tools, &offer, &calls, &held.asked, until).await?;
+            // One yes is one call: it goes on whatever cuts its turn, and the same words take its result after a noise.
             tools.agreed_with(&calls, said);
-            // A noise cancels the call, and takes nothing of the person's yes: the same words make it again.
-            if output.turn().is_continued() && results.iter().any(|result| result == CUT_SHORT) {
-                tools.hold(held.agreed());
-            }
-            results
+            traced_calls(output, tools, &offer, &calls, &held.asked, until).await?
         }
         Err(refused) => vec![refused],
     };

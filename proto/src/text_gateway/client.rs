@@ -8,6 +8,8 @@ use crate::json::{self, mismatch};
 
 /// Maximum number of characters of an unknown `type` in an error message.
 const MAX_KIND_CHARS: usize = 64;
+/// Longest id of a session; ours have 36.
+const MAX_SESSION_ID_BYTES: usize = 64;
 
 /// Message of a text client.
 #[derive(Debug, Clone, PartialEq)]
@@ -165,7 +167,11 @@ impl Fields {
 
     /// Returns the session id. An empty one counts as absent: clients send it before they have one.
     fn session_id(&self) -> Result<Option<SessionId>, ReadError> {
-        Ok(self.text("session_id")?.filter(|id| !id.is_empty()).map(SessionId::new))
+        let id = self.text("session_id")?.filter(|id| !id.is_empty());
+        if id.as_ref().is_some_and(|id| id.len() > MAX_SESSION_ID_BYTES) {
+            return invalid(format!("`session_id` is longer than {MAX_SESSION_ID_BYTES} bytes"));
+        }
+        Ok(id.map(SessionId::new))
     }
 
     fn text_input(&self) -> Result<ClientMessage, ReadError> {

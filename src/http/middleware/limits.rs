@@ -24,6 +24,9 @@ const OTA_PATH: &str = "/xiaozhi/ota";
 /// is busy, and their answers need nothing else of it.
 const UNCOUNTED: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
+/// Paths of WebSockets, without a slash at their end, besides those of tools and chat sessions.
+const SOCKETS: [&str; 3] = ["", "/xiaozhi/v1", "/mcp_endpoint/mcp"];
+
 /// Limits of one address. A client is its address: anybody can invent any number of session ids and
 /// tokens. Exempt, but from the rate of requests to `/api`, are programs on this machine and clients
 /// with a valid token.
@@ -141,8 +144,15 @@ impl Limits {
 }
 
 /// Returns true for the handshake of a WebSocket. The header alone makes none: any request can have
-/// it, and would go by the limits of handshakes.
+/// it, and would go by the limits of handshakes, and by none of requests in progress.
 fn is_handshake(request: &HttpRequest) -> bool {
+    let path = request.match_info().as_str();
+    let opens_socket = SOCKETS.contains(&path.trim_end_matches('/'))
+        || path.starts_with("/litemcp/")
+        || path.starts_with("/api/sessions/") && path.ends_with("/ws");
+    if !opens_socket {
+        return false;
+    }
     let upgrade = request.headers().get(header::UPGRADE).and_then(|value| value.to_str().ok());
     request.method() == Method::GET
         && upgrade.is_some_and(|value| value.to_ascii_lowercase().contains("websocket"))
@@ -235,7 +245,7 @@ mod tests {
             assert_eq!(admitted(boots.clone(), path, plain).await, [3, 20, 20], "{path}");
         }
         let upgrades = HttpConfig { upgrades_per_minute: 3, ..none() };
-        for path in ["/", "/xiaozhi/v1/", "/api/sessions/x/ws", "/xiaozhi/ota/"] {
+        for path in ["/", "/xiaozhi/v1/", "/api/sessions/x/ws", "/litemcp/x"] {
             assert_eq!(admitted(upgrades.clone(), path, upgrade).await, [3, 20, 20], "{path}");
         }
         let at_once = HttpConfig { requests_at_once: 3, ..none() };
@@ -245,6 +255,9 @@ mod tests {
         let path = "/api/sessions";
         let other = ("upgrade", "x");
         assert_eq!(admitted(at_once.clone(), path, other).await, [3, 20, 20]);
+        for path in ["/api/sessions/x/messages", "/xiaozhi/ota/firmware/x", "/api/openapi.json"] {
+            assert_eq!(admitted(at_once.clone(), path, upgrade).await, [3, 20, 20], "{path}");
+        }
         let post = TestRequest::post().uri(path).peer_addr("192.0.2.1:1".parse().unwrap());
         assert!(!is_handshake(&post.insert_header(upgrade).to_http_request()));
         for path in UNCOUNTED {

@@ -164,7 +164,9 @@ async fn a_client_that_asks_too_often_waits_and_others_do_not() {
     assert_eq!(ask("/api/name/x", other).await.status(), 200);
     for _ in 0..10 {
         assert_eq!(ask("/healthz", one).await.status(), 200, "probes always pass");
-        assert_eq!(ask("/api/name/x", ("upgrade", "websocket")).await.status(), 200);
+        let handshake = ask("/api/sessions/x/ws", ("upgrade", "websocket")).await;
+        assert_eq!(handshake.status(), 404, "handshakes have a limit of their own");
+        assert_eq!(ask("/api/name/x", ("upgrade", "websocket")).await.status(), 429);
     }
     // New names alone do not help. With a valid token they do, as far as the address may go.
     let mut admitted = [0, 0];

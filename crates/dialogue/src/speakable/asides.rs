@@ -142,34 +142,10 @@ const STATING_ZH: [char; 7] = ['是', '会', '要', '能', '请', '請', '为'];
 /// Chinese words with which a text in brackets is advice or a notice.
 const NOTICES_ZH: [&str; 10] =
     ["禁止", "保持", "不可", "不得", "点儿", "點兒", "秒", "分钟", "分鐘", "可以"];
-/// English words that follow the verb of a direction, beside adverbs in -ly.
-const BESIDE_VERB: [&str; 26] = [
-    "a",
-    "at",
-    "away",
-    "back",
-    "deeply",
-    "down",
-    "eyes",
-    "for",
-    "forward",
-    "hands",
-    "head",
-    "her",
-    "his",
-    "in",
-    "into",
-    "its",
-    "my",
-    "out",
-    "shoulders",
-    "the",
-    "their",
-    "throat",
-    "to",
-    "up",
-    "with",
-    "you",
+/// English words with which the words after an action make a statement.
+const STATING: [&str; 14] = [
+    "are", "can", "could", "does", "has", "have", "helps", "is", "may", "must", "should", "was",
+    "were", "will",
 ];
 
 /// Parses a face, with its arms. `rest` begins with a round bracket or an arm. Returns its length in bytes.
@@ -284,15 +260,13 @@ fn is_direction(inner: &str) -> bool {
     // `softly laughs` as well as `laughs softly`.
     let acts = |word: &str| ACTIONS.contains(&word.trim_end_matches(','));
     let Some(verb) = words.iter().take(2).position(|word| acts(word)) else { return false };
-    // `waves and wind` is no act.
-    let follows = |word: &&str| {
-        let word = word.trim_matches(',');
-        word.ends_with("ly") || BESIDE_VERB.contains(&word) || ACTIONS.contains(&word)
+    // `waves and wind` and `crying can help` are no acts.
+    let states = match words[verb + 1..] {
+        ["and", next, ..] => !(acts(next) || next.ends_with("ly")),
+        [next, ..] => STATING.contains(&next),
+        [] => false,
     };
-    let next = words.iter().skip(verb + 1).find(|word| **word != "and");
-    words.len() <= DIRECTION_WORDS
-        && (verb == 0 || words[0].ends_with("ly"))
-        && next.is_none_or(follows)
+    words.len() <= DIRECTION_WORDS && (verb == 0 || words[0].ends_with("ly")) && !states
 }
 
 #[cfg(test)]
@@ -352,6 +326,10 @@ mod tests {
             "*softly sighs*",
             "(smiling warmly at you)",
             "(waves at you)",
+            "*waves hello*",
+            "*leans closer*",
+            "(laughs, shaking his head)",
+            "*sighs, then smiles*",
             "(smiles and nods)",
             "(clears throat)",
             "（眨了眨眼睛）",

@@ -45,6 +45,9 @@ const OBJECT_KEYS: [&str; 28] = [
     "device_class",
     "domain",
 ];
+/// Domains of Home Assistant whose name goes without saying.
+const PLAIN_DOMAINS: [&str; 6] =
+    ["light", "switch", "fan", "media_player", "scene", "input_boolean"];
 /// Deepest object in arguments whose texts are told.
 const MAX_DEPTH: usize = 4;
 /// Words in names of tools that turn the act that follows into another one.
@@ -162,15 +165,16 @@ pub(super) fn act(tool: &Tool, arguments: &str, language: Language) -> String {
             Language::Chinese => format!("{chinese}{}", object.unwrap_or_default()),
         };
     }
-    let own = tool.name.chars().any(is_han);
-    if own && language == Language::Chinese {
-        return spoken(&tool.name);
-    }
-    described(&tool.description, language).unwrap_or_else(|| words.join(" "))
+    let own = tool.name.chars().any(is_han) && language == Language::Chinese;
+    let named = match own {
+        true => spoken(&tool.name),
+        false => described(&tool.description, language).unwrap_or_else(|| words.join(" ")),
+    };
+    [Some(named), object].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the act that the words of a name tell, and its place: the first one, for others may be of its object. None if a
-/// word before it makes another act of it.
+/// Returns the act that the words of a name tell, and its place. None if they tell several, or a word before it makes another
+/// act of it.
 fn verb(words: &[String]) -> Option<(&'static Act, usize)> {
     let first = |acts: &'static [Act]| {
         let places = acts.iter().filter_map(|act| {
@@ -180,6 +184,10 @@ fn verb(words: &[String]) -> Option<(&'static Act, usize)> {
         places.min_by_key(|(act, at)| (*at, usize::MAX - act.0.len()))
     };
     let (act, at) = first(&ACTS).or_else(|| first(&THINGS_TOO))?;
+    let behind = &words[at + act.0.len()..];
+    if ACTS.iter().any(|other| behind.windows(other.0.len()).any(|part| part == other.0)) {
+        return None;
+    }
     let reversed = words[..at].iter().any(|word| REVERSING_WORDS.contains(&word.as_str()));
     (!reversed).then_some((act, at))
 }
@@ -208,25 +216,26 @@ fn name_words(name: &str) -> Vec<String> {
 /// Returns all that the arguments name, as far as it can be listened to: a person agrees to what they hear, and hears if
 /// there is more. Only arguments that the tool has declared count, for a model can invent others, which the tool ignores.
 fn object(tool: &Tool, arguments: &Map<String, Value>, language: Language) -> Option<String> {
-    let declared =
-        |key: &str| tool.parameters.pointer("/properties").is_some_and(|p| p.get(key).is_some());
+    let properties = tool.parameters.get("properties").and_then(Value::as_object);
+    let declared = |key: &str| properties.is_none_or(|p| p.is_empty() || p.contains_key(key));
     let mut found = Vec::new();
+    let mut is_cut = false;
     for key in OBJECT_KEYS.into_iter().filter(|key| declared(key)) {
         if let Some(value) = arguments.get(key) {
-            texts(key, value, MAX_DEPTH, &mut found);
+            is_cut |= !texts(key, value, MAX_DEPTH, &mut found);
         }
     }
-    // What is acted on may stand in an object under any other key.
-    for (key, value) in arguments.iter().filter(|(key, _)| declared(key)) {
-        if let (Value::Object(inner), false) = (value, OBJECT_KEYS.contains(&key.as_str())) {
-            for (key, value) in OBJECT_KEYS.iter().filter_map(|key| inner.get_key_value(*key)) {
-                texts(key, value, MAX_DEPTH, &mut found);
-            }
-        }
+    // Numbers and switches of other keys tell how, as a brightness does, and not what.
+    let others = arguments.iter().filter(|(key, value)| {
+        declared(key)
+            && !OBJECT_KEYS.contains(&key.as_str())
+            && (value.is_string() || value.is_array() || value.is_object())
+    });
+    for (key, value) in others {
+        is_cut |= !texts(key, value, MAX_DEPTH, &mut found);
     }
     let mut names: Vec<String> = Vec::new();
     let mut left = MAX_OBJECTS_CHARS;
-    let mut is_cut = false;
     for text in found {
         let whole = plain(&text);
         let name = spoken(&text);
@@ -248,22 +257,40 @@ fn object(tool: &Tool, arguments: &Map<String, Value>, language: Language) -> Op
     Some(all).filter(|all| !all.is_empty())
 }
 
-/// Adds the texts and numbers of a value.
-fn texts(key: &str, value: &Value, depth: usize, found: &mut Vec<String>) {
+/// Adds the texts and numbers of a value. Returns false if it holds more, too deep.
+fn texts(key: &str, value: &Value, depth: usize, found: &mut Vec<String>) -> bool {
     match value {
-        // Of `light.kitchen_lamp`, the name.
         Value::String(text) if key == "entity_id" => {
-            found.push(text.rsplit('.').next().unwrap_or(text).to_owned());
+            // Of `light.kitchen_lamp`, the name; of `lock.front`, which may be the light's name too, both.
+            let name = text.split_once('.').filter(|(domain, _)| PLAIN_DOMAINS.contains(domain));
+            found.push(name.map_or(text.replace('.', " "), |(_, name)| name.to_owned()));
+            true
         }
-        Value::String(text) => found.push(text.clone()),
-        Value::Number(number) => found.push(number.to_string()),
+        Value::String(text) => {
+            found.push(text.clone());
+            true
+        }
+        Value::Number(number) => {
+            found.push(number.to_string());
+            true
+        }
         Value::Array(values) if depth > 0 => {
-            values.iter().for_each(|value| texts(key, value, depth - 1, found));
+            let mut all = true;
+            for value in values {
+                all &= texts(key, value, depth - 1, found);
+            }
+            all
         }
         Value::Object(values) if depth > 0 => {
-            values.iter().for_each(|(key, value)| texts(key, value, depth - 1, found));
+            let mut all = true;
+            for (key, value) in values {
+                all &= texts(key, value, depth - 1, found);
+            }
+            all
         }
-        _ => {}
+        Value::Array(values) => values.is_empty(),
+        Value::Object(values) => values.is_empty(),
+        Value::Null | Value::Bool(_) => true,
     }
 }
 
@@ -321,8 +348,19 @@ pub(super) fn spoken(text: &str) -> String {
 }
 
 fn plain(text: &str) -> String {
-    let kept = |c: char| c.is_alphanumeric() || c == '\'';
-    let words: String = text.chars().map(|c| if kept(c) { c } else { ' ' }).collect();
+    let digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
+    let mut words = String::with_capacity(text.len());
+    let mut before = None;
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        let next = chars.peek().copied();
+        // `19.99` and `-5` are numbers.
+        let of_number = c == '.' && digit(before) && digit(next)
+            || c == '-' && digit(next) && before.is_none_or(char::is_whitespace);
+        let kept = c.is_alphanumeric() || c == '\'' || of_number;
+        words.push(if kept { c } else { ' ' });
+        before = Some(c);
+    }
     words.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -338,7 +376,7 @@ mod tests {
             description: description.into(),
             parameters: json!({"properties": {
                 "name": {}, "area": {}, "entity_id": {}, "to": {}, "domain": {}, "target": {}, "service": {},
-                "data": {}, "amount": {},
+                "data": {}, "amount": {}, "transfers": {},
             }}),
             finishes: false,
             destructive: true,
@@ -389,8 +427,8 @@ mod tests {
             (
                 "HassTurnOff",
                 r#"{"target": {"entity_id": ["lock.front"]}}"#,
-                "turn off the front",
-                "关闭front",
+                "turn off the lock front",
+                "关闭lock front",
             ),
             (
                 "call_service",
@@ -398,7 +436,25 @@ mod tests {
                 "call the unlock, lock, Hall",
                 "呼叫unlock, lock, Hall",
             ),
-            ("close_all_open_windows", "{}", "close all open windows", "关上所有 open windows"),
+            ("close_all_open_windows", "{}", "close all open windows", "close all open windows"),
+            (
+                "read_and_delete_message",
+                r#"{"name": "Tax"}"#,
+                "read and delete message, Tax",
+                "read and delete message, Tax",
+            ),
+            (
+                "refund_payment",
+                r#"{"to": "Eve", "amount": 19.99}"#,
+                "refund payment, 19.99, Eve",
+                "refund payment, 19.99, Eve",
+            ),
+            (
+                "send_transfers",
+                r#"{"transfers": [{"payee": "Eve", "amount": 5000}]}"#,
+                "send 5000, Eve",
+                "发送5000, Eve",
+            ),
             ("undo_delete", "{}", "undo delete", "undo delete"),
             ("pay", r#"{"to": "Anna", "amount": 500}"#, "pay 500, Anna", "支付500, Anna"),
         ] {

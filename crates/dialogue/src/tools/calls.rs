@@ -119,9 +119,10 @@ impl Toolbox {
             max_result_bytes: self.settings.max_result_bytes,
         };
         for (number, request) in calls.iter().enumerate() {
+            let agreed = self.late.agreed(&request.id);
             let late = |outcome: SharedOutcome| LateResult {
                 call: request.id.clone(),
-                asked: asked.to_owned(),
+                asked: agreed.clone().unwrap_or_else(|| asked.to_owned()),
                 outcome,
             };
             if let Some(outcome) = self.late.get(&request.id) {
@@ -135,7 +136,8 @@ impl Toolbox {
                 }
                 Ok((slot, tool, call)) => {
                     let work = execute(slot, call, until);
-                    let kept = if tool.finishes { self.finishing.keep(work) } else { Err(work) };
+                    let must_finish = tool.finishes || agreed.is_some();
+                    let kept = if must_finish { self.finishing.keep(work) } else { Err(work) };
                     let finishes = kept.is_ok();
                     let work =
                         kept.unwrap_or_else(|cancelled_with_its_turn| cancelled_with_its_turn);

@@ -234,7 +234,6 @@ impl Toolbox {
             tool: tool.clone(),
             since: Instant::now(),
             waiting: None,
-            is_agreed: false,
         };
         let question = self.settings.consent.question(&call, &shown);
         tracing::info!(tool = call.tool.name, source = shown, "asking the person before a call");
@@ -258,11 +257,6 @@ impl Toolbox {
     /// Reports whether a call is held.
     pub fn holds_call(&self) -> bool {
         self.held().is_some()
-    }
-
-    /// Reports whether a call is held to which the person has agreed: a noise cut its turn.
-    pub fn holds_agreed_call(&self) -> bool {
-        self.held().as_ref().is_some_and(|call| call.is_agreed)
     }
 
     /// Removes and returns the held call.

@@ -22,7 +22,11 @@ pub(super) type SharedOutcome = Shared<BoxFuture<'static, Outcome>>;
 
 /// Results of calls of one conversation whose turns were cut before them.
 #[derive(Clone, Default)]
-pub(super) struct LateResults(Arc<Mutex<Vec<LateResult>>>);
+pub(super) struct LateResults {
+    results: Arc<Mutex<Vec<LateResult>>>,
+    /// Calls to which the person agreed last, and their words.
+    agreed: Arc<Mutex<(Vec<String>, String)>>,
+}
 
 /// Result of a call whose turn was cut.
 #[derive(Clone)]
@@ -36,7 +40,7 @@ pub(super) struct LateResult {
 
 impl LateResults {
     fn all(&self) -> MutexGuard<'_, Vec<LateResult>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.results.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Keeps a result. Of more than [`MAX_OF_CONVERSATION`], the oldest is dropped.
@@ -61,11 +65,16 @@ impl LateResults {
         self.all().iter().any(|late| late.call == call && (late.asked == asked || has_come(late)))
     }
 
-    /// Notes that a call is made for these words.
-    pub(super) fn note_words(&self, call: &str, asked: &str) {
-        for late in self.all().iter_mut().filter(|late| late.call == call) {
-            asked.clone_into(&mut late.asked);
-        }
+    /// Notes that the person agreed to these calls with these words.
+    pub(super) fn note_agreed(&self, calls: &[ToolRequest], said: &str) {
+        let ids = calls.iter().map(|call| call.id.clone()).collect();
+        *self.agreed.lock().unwrap_or_else(PoisonError::into_inner) = (ids, said.to_owned());
+    }
+
+    /// Returns the words with which the person agreed to this call, if they did.
+    pub(super) fn agreed(&self, call: &str) -> Option<String> {
+        let agreed = self.agreed.lock().unwrap_or_else(PoisonError::into_inner);
+        agreed.0.iter().any(|id| id == call).then(|| agreed.1.clone())
     }
 
     /// Drops the results of all other calls.

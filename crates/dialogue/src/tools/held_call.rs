@@ -41,8 +41,6 @@ pub struct HeldCall {
     pub(super) since: Instant,
     /// Its place among the calls that wait, for who watches.
     pub(super) waiting: Option<Arc<ListedCall>>,
-    /// The person has agreed, and a noise cut the turn that makes the call.
-    pub(super) is_agreed: bool,
 }
 
 impl HeldCall {
@@ -70,11 +68,6 @@ impl HeldCall {
         let arguments = self.request.arguments.clone();
         self.waiting = trace.waits(tool, source, arguments, question.to_owned()).map(Arc::new);
         self
-    }
-
-    /// Returns the call as one to which the person has agreed.
-    pub fn agreed(&self) -> Self {
-        Self { is_agreed: true, ..self.clone() }
     }
 
     /// Begins the time to agree.

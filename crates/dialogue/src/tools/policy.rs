@@ -24,7 +24,7 @@ const CAMERA_WORDS_ZH: [&str; 7] = ["摄像", "相机", "拍照", "拍摄", "截
 
 /// Words in the names of other tools that ask after an untrusted result, whatever their annotations:
 /// they listen, open, pay or delete.
-const RISKY_WORDS: [&str; 37] = [
+const RISKY_WORDS: [&str; 40] = [
     "alarm",
     "bid",
     "buy",
@@ -36,8 +36,10 @@ const RISKY_WORDS: [&str; 37] = [
     "door",
     "eavesdrop",
     "erase",
+    "firmware",
     "garage",
     "gate",
+    "install",
     "invoice",
     "lock",
     "mic",
@@ -58,6 +60,7 @@ const RISKY_WORDS: [&str; 37] = [
     "truncate",
     "uninstall",
     "unlock",
+    "upgrade",
     "valve",
     "wipe",
     "withdraw",
@@ -99,11 +102,7 @@ const RISKY_WORDS_ZH: [&str; 27] = [
 /// Things in arguments with which a tool does what the words above name.
 const RISKY_THINGS_ZH: [&str; 6] = ["门", "锁", "保险箱", "保险柜", "阀", "闸"];
 /// The same in other languages, in which a household may have named them.
-const RISKY_THINGS_ELSEWHERE: [&str; 22] = [
-    "tür",
-    "tuer",
-    "schloss",
-    "schloß",
+const RISKY_THINGS_ELSEWHERE: [&str; 16] = [
     "tresor",
     "porte",
     "serrure",
@@ -112,19 +111,34 @@ const RISKY_THINGS_ELSEWHERE: [&str; 22] = [
     "puerta",
     "cerradura",
     "portón",
+    "porta",
     "serratura",
     "cancello",
     "fechadura",
     "portão",
     "deur",
-    "slot",
     "дверь",
     "замок",
-    "ドア",
-    "鍵",
+];
+/// The same in languages that write several words as one.
+const COMPOUNDED: [&str; 6] = ["tür", "tuer", "schloss", "schloß", "ドア", "鍵"];
+/// Words in names of tools that act on one kind of thing, which is no lock.
+const HARMLESS_KINDS: [&str; 12] = [
+    "light",
+    "brightness",
+    "media",
+    "volume",
+    "vacuum",
+    "climate",
+    "temperature",
+    "fan",
+    "shopping",
+    "list",
+    "timer",
+    "music",
 ];
 /// Arguments that name a place, and those that say what of it.
-const PLACES: [&str; 4] = ["area", "floor", "room", "location"];
+const PLACES: [&str; 6] = ["area", "area_id", "floor", "floor_id", "room", "location"];
 const KINDS: [&str; 5] = ["name", "domain", "device_class", "entity", "entity_id"];
 
 /// What a model may do with a tool. A later one is stricter.
@@ -193,17 +207,19 @@ impl ToolPolicies {
 
     /// Returns the policy of a call. `follows_untrusted` tells if the model has read an untrusted
     /// result of another tool that counts; it is asked only if it matters. `names_risk` tells if the
-    /// arguments name a lock, a payment and the like.
+    /// arguments name a lock, a payment and the like, or if asked for that, a whole place.
     fn of_call(
         &self,
         of: &Provenance,
         tool: &Tool,
         follows_untrusted: impl FnOnce(&dyn Fn(&Provenance) -> bool) -> bool,
-        names_risk: impl FnOnce() -> bool,
+        names_risk: impl FnOnce(bool) -> bool,
     ) -> ToolPolicy {
         // People who are asked before each call learn to say yes. What leads a model astray is a result that a stranger
         // may have written. Decision 0049.
-        let forgives = of.own_trust && !is_risky(&of.tool) && !names_risk();
+        let forgives = of.own_trust
+            && !is_risky(&of.tool)
+            && !names_risk(tool.destructive && !is_of_one_kind(&of.tool));
         let risky = tool.destructive
             || is_camera(&of.tool)
             || !of.simulated && (is_risky(&of.tool) || of.own_trust && !forgives);
@@ -245,7 +261,7 @@ impl Toolbox {
             &of,
             &offered.tool,
             |counts| self.follows_untrusted(offer, offered, before, counts),
-            || name_risk(&call.arguments),
+            |place_counts| name_risk(&call.arguments, place_counts),
         )
     }
 
@@ -298,15 +314,24 @@ fn is_risky(name: &str) -> bool {
         || has_word(&words(name), &["record"]) && has_word(&words(name), &RECORDED_WORDS)
 }
 
-/// Reports whether arguments name a lock, a payment and the like, or a whole place, which may hold one. Those that cannot be
-/// read do.
-fn name_risk(arguments: &str) -> bool {
+/// Reports whether a tool of this name acts on things of one harmless kind.
+fn is_of_one_kind(name: &str) -> bool {
+    has_word(&words(name), &HARMLESS_KINDS)
+}
+
+/// Reports whether arguments name a lock, a payment and the like, or where that counts, a whole place, which may hold one.
+/// Those that cannot be read do.
+fn name_risk(arguments: &str, place_counts: bool) -> bool {
     fn is_or_holds_risk(value: &Value) -> bool {
         let names = |text: &str| {
-            let lower = text.to_lowercase();
+            let words = words(text);
+            let compound = |word: &String| {
+                COMPOUNDED.iter().any(|thing| word.starts_with(thing) || word.ends_with(thing))
+            };
             is_risky(text)
                 || RISKY_THINGS_ZH.iter().any(|thing| text.contains(thing))
-                || RISKY_THINGS_ELSEWHERE.iter().any(|thing| lower.contains(thing))
+                || has_word(&words, &RISKY_THINGS_ELSEWHERE)
+                || words.iter().any(compound)
         };
         match value {
             Value::String(text) => names(text),
@@ -318,9 +343,28 @@ fn name_risk(arguments: &str) -> bool {
         }
     }
     super::calls::arguments(arguments).map_or(true, |arguments| {
-        let has = |keys: &[&str]| keys.iter().any(|key| arguments.contains_key(*key));
-        has(&PLACES) && !has(&KINDS) || is_or_holds_risk(&Value::Object(arguments))
+        let arguments = Value::Object(arguments);
+        let is_broad = holds_key(&arguments, &PLACES) && !holds_key(&arguments, &KINDS);
+        place_counts && is_broad || is_or_holds_risk(&arguments)
     })
+}
+
+/// Reports whether one of these keys has a value that is not empty, at any depth.
+fn holds_key(value: &Value, keys: &[&str]) -> bool {
+    let is_empty = |value: &Value| match value {
+        Value::Null => true,
+        Value::String(text) => text.trim().is_empty(),
+        Value::Array(values) => values.is_empty(),
+        Value::Object(values) => values.is_empty(),
+        Value::Bool(_) | Value::Number(_) => false,
+    };
+    match value {
+        Value::Array(values) => values.iter().any(|value| holds_key(value, keys)),
+        Value::Object(members) => members.iter().any(|(key, value)| {
+            keys.contains(&key.as_str()) && !is_empty(value) || holds_key(value, keys)
+        }),
+        _ => false,
+    }
 }
 
 fn has_word(words: &[String], list: &[&str]) -> bool {
@@ -403,7 +447,7 @@ mod tests {
                 &Provenance::untrusted(source, name),
                 &tool(name, false),
                 |_| false,
-                || false,
+                |_| false,
             )
         };
         assert_eq!(of("home", "light.all_off"), ToolPolicy::Never);
@@ -416,7 +460,7 @@ mod tests {
     fn only_risky_tools_ask_and_only_after_an_untrusted_result() {
         let of = |name: &str, destructive, follows| {
             let provenance = Provenance::untrusted("s", name);
-            policies(&[]).of_call(&provenance, &tool(name, destructive), |_| follows, || false)
+            policies(&[]).of_call(&provenance, &tool(name, destructive), |_| follows, |_| false)
         };
         assert_eq!(of("take_photo", false, true), ToolPolicy::Ask);
         assert_eq!(of("take_photo", false, false), ToolPolicy::Allow);
@@ -458,7 +502,7 @@ mod tests {
         // The model has read a result of this tool; the arguments name a risk or do not.
         let of = |name: &str, own_trust, read: &Provenance, risk| {
             let follows = |counts: &dyn Fn(&Provenance) -> bool| counts(read);
-            policies(&[]).of_call(&home(name, own_trust), &tool(name, true), follows, || risk)
+            policies(&[]).of_call(&home(name, own_trust), &tool(name, true), follows, |_| risk)
         };
         let lamp = home("HassTurnOn", true);
         for (name, own_trust, read, risk, policy) in [
@@ -473,11 +517,11 @@ mod tests {
         // Nor does it matter whether the server marks the tool.
         let follows = |counts: &dyn Fn(&Provenance) -> bool| counts(&lamp);
         let plain = tool("HassTurnOff", false);
-        let unmarked = policies(&[]).of_call(&lamp, &plain, follows, || true);
+        let unmarked = policies(&[]).of_call(&lamp, &plain, follows, |_| true);
         assert_eq!(unmarked, ToolPolicy::Ask);
         let named = policies(&[("home/unlock_door", ToolPolicy::Allow)]);
         let door = home("unlock_door", true);
-        let allowed = named.of_call(&door, &tool("unlock_door", true), |_| true, || true);
+        let allowed = named.of_call(&door, &tool("unlock_door", true), |_| true, |_| true);
         assert_eq!(allowed, ToolPolicy::Allow);
     }
 
@@ -490,14 +534,20 @@ mod tests {
             r#"{"of": {"what": ["a", {"pay": 3}]}}"#,
             r#"{"name": "Haustür"}"#,
             r#"{"area": "Flur"}"#,
+            r#"{"area": "Flur", "domain": []}"#,
+            r#"{"target": {"area_id": "hall"}}"#,
             "\"{\\\"name\\\": \\\"garage\\\"}\"",
             "{broken",
         ] {
-            assert!(name_risk(risky), "{risky}");
+            assert!(name_risk(risky, true), "{risky}");
         }
         let of_area = r#"{"area": "Flur", "domain": ["light"]}"#;
         for plain in ["", "{}", r#"{"name": "desk lamp", "brightness": 4, "on": true}"#, of_area] {
-            assert!(!name_risk(plain), "{plain}");
+            assert!(!name_risk(plain, true), "{plain}");
+        }
+        assert!(!name_risk(r#"{"location": "Berlin"}"#, false));
+        for word in ["imported", "time slot", "natürlich"] {
+            assert!(!name_risk(&serde_json::json!({"name": word}).to_string(), true), "{word}");
         }
     }
 
@@ -511,7 +561,7 @@ mod tests {
             (ToolPolicy::Allow, ToolPolicy::Never, ToolPolicy::Never),
         ] {
             let all = ToolPolicies { changed: of_changed, ..policies(&[("s/t", configured)]) };
-            assert_eq!(all.of_call(&changed, &tool("t", false), |_| false, || false), policy);
+            assert_eq!(all.of_call(&changed, &tool("t", false), |_| false, |_| false), policy);
             assert_eq!(all.forbids(&changed), policy == ToolPolicy::Never);
         }
     }

@@ -91,11 +91,9 @@ impl Toolbox {
         calls.into_iter().filter(|call| self.late.is_for(&call.id, asked)).collect()
     }
 
-    /// Notes that the person agreed to these calls with these words: the same words take their results after a noise.
+    /// Notes that the person agreed to these calls with these words.
     pub(crate) fn agreed_with(&self, calls: &[ToolRequest], said: &str) {
-        for call in calls {
-            self.late.note_words(&call.id, said);
-        }
+        self.late.note_agreed(calls, said);
     }
 
     /// Returns the settings.

@@ -29,7 +29,10 @@ export class Link {
     socket.binaryType = 'arraybuffer';
     const link = new Link(socket, framing, events);
     return new Promise((done, fail) => {
-      const late = setTimeout(() => fail(new Error('NO_HELLO')), HELLO_MS);
+      const late = setTimeout(() => {
+        link.close();
+        fail(new Error('NO_HELLO'));
+      }, HELLO_MS);
       socket.onopen = () => link.send(hello(framing));
       socket.onmessage = (event: MessageEvent<string | ArrayBuffer>) => {
         if (typeof event.data !== 'string') return link.binary(event.data);
@@ -65,7 +68,9 @@ export class Link {
     if (this.socket.readyState === WebSocket.OPEN) this.socket.send(pack(this.framing, packet));
   }
 
+  /** Closes the socket. Nothing is told of it any more: its end must not be taken for that of a later connection. */
   close(): void {
+    this.socket.onmessage = this.socket.onclose = null;
     this.socket.close(1000);
   }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use hearken_test_support::free_port;
+use hearken_test_support::{eventually, free_port};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 
@@ -98,9 +98,17 @@ impl Postgres {
         self.process = Some(running.expect("PostgreSQL listens"));
     }
 
-    /// What `kill -9` of its first process does.
+    /// What `kill -9` of its first process does. A process that works on a query ends it first, and may
+    /// still store something: they all have ended when this returns.
     pub(crate) async fn kill(&mut self) {
-        self.process.take().unwrap().kill().await.unwrap();
+        let mut process = self.process.take().unwrap();
+        let id = process.id().unwrap();
+        let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
+        process.kill().await.unwrap();
+        eventually("its other processes end", || async {
+            children.split_whitespace().all(has_ended).then_some(())
+        })
+        .await;
     }
 
     /// Ends it at once: its connections break.
@@ -116,4 +124,9 @@ impl Postgres {
     pub(crate) fn url(&self) -> String {
         format!("postgres://hearken@127.0.0.1:{}/postgres", self.port)
     }
+}
+
+fn has_ended(process: &str) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status"));
+    status.map_or(true, |status| status.lines().any(|line| line.starts_with("State:\tZ")))
 }

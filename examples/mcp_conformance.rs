@@ -128,7 +128,7 @@ async fn call_each(source: Arc<dyn ToolSource>) {
         .collect();
     let mut calls = toolbox.begin(&offer, &requests, "", Instant::now() + CALLS_WITHIN);
     while calls.next().await.is_some() {}
-    for (request, result) in requests.iter().zip(calls.end()) {
+    for (request, result) in requests.iter().zip(calls.end(false)) {
         eprintln!("{}({}): {}", request.name, request.arguments, result.text);
     }
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use hearken_base::reloadable::Reloadable;
 use hearken_dialogue::turn_trace::{TracedSound, TracedTurn, TurnJournal};
 use hearken_ports::store::{HistoryPart, HistoryStore, HistoryTurn, MOST_DELETED, StoreError};
+use hearken_providers::CallLog;
 use jiff::{SignedDuration, Timestamp};
 use metrics::{counter, describe_counter};
 use tokio::sync::{Mutex, mpsc};
@@ -41,16 +42,19 @@ pub struct History {
     store: Arc<dyn HistoryStore>,
     settings: Reloadable<HistoryConfig>,
     journal: TurnJournal,
+    calls: CallLog,
     /// Turns that wait to be stored.
     turns: Arc<Mutex<mpsc::Receiver<(TracedTurn, TracedSound)>>>,
 }
 
 impl History {
-    /// Creates the history of the turns of this journal.
+    /// Creates the history of the turns of this journal. What is deleted of it is dropped from the journal and from the log
+    /// of calls, too.
     pub fn new(
         store: Arc<dyn HistoryStore>,
         settings: HistoryConfig,
         journal: TurnJournal,
+        calls: CallLog,
     ) -> Self {
         describe_counter!(LOST, "turns that the history lost");
         counter!(LOST).increment(0);
@@ -59,7 +63,7 @@ impl History {
         journal.keep_history(ended);
         let turns = Arc::new(Mutex::new(turns));
         let settings = Reloadable::new(settings);
-        Self { store, settings, journal, turns }
+        Self { store, settings, journal, calls, turns }
     }
 
     /// Returns the store.
@@ -132,12 +136,11 @@ impl History {
     /// # Errors
     /// The store failed. A part may be deleted.
     pub async fn delete(&self, part: &HistoryPart) -> Result<u64, StoreError> {
-        self.journal.forget(|turn| match part {
-            HistoryPart::All => true,
-            HistoryPart::Client(client) => *client == turn.client,
-            HistoryPart::Turn(id) => *id == turn.id.to_string(),
-            _ => false,
-        });
+        self.journal.forget(|turn| is_of(turn, part));
+        // It does not know whose its calls were.
+        if is_said(part) {
+            self.calls.forget(Timestamp::now());
+        }
         let mut deleted = 0;
         loop {
             let more = self.store.delete_turns(part).await?;
@@ -157,12 +160,11 @@ impl History {
             // The clocks of the instances differ a little.
             let after = seen.saturating_sub(CLOCKS_DIFFER).unwrap_or(Timestamp::MIN);
             let Ok(deletions) = self.store.deletions_after(after).await else { continue };
-            for (client, until) in deletions {
+            for (part, until) in deletions {
                 // A clock that is ahead must not hide what comes next.
                 seen = seen.max(until.min(Timestamp::now()));
-                self.journal.forget(|turn| {
-                    turn.began <= until && (client.is_empty() || client == turn.client)
-                });
+                self.journal.forget(|turn| turn.began <= until && is_of(turn, &part));
+                self.calls.forget(until);
             }
         }
     }
@@ -193,6 +195,21 @@ impl History {
         let most_bytes = settings.max_audio_mib.saturating_mul(1 << 20);
         while self.store.trim_sounds(most_bytes).await? == u64::from(MOST_DELETED) {}
         Ok(deleted)
+    }
+}
+
+/// Reports whether a part is one that people delete, and not what is too old or too much.
+fn is_said(part: &HistoryPart) -> bool {
+    matches!(part, HistoryPart::All | HistoryPart::Client(_) | HistoryPart::Turn(_))
+}
+
+/// Reports whether a turn belongs to a part that people have deleted.
+fn is_of(turn: &TracedTurn, part: &HistoryPart) -> bool {
+    match part {
+        HistoryPart::All => true,
+        HistoryPart::Client(client) => *client == turn.client,
+        HistoryPart::Turn(id) => *id == turn.id.to_string(),
+        _ => false,
     }
 }
 

@@ -15,13 +15,14 @@ use hearken_base::language::Language;
 use hearken_dialogue::memory::unheard_text;
 use hearken_dialogue::people::Speaker;
 use hearken_dialogue::run_turn::{run_turn, say_phrase, say_text};
-use hearken_dialogue::tools::Toolbox;
+use hearken_dialogue::tools::{Offer, Toolbox};
 use hearken_dialogue::turn::{TurnEnd, TurnError, TurnRecord};
 use hearken_dialogue::turn_trace::{Stage, TurnState};
 use hearken_dialogue::{Dialogue, Phrases, Turn, TurnDependencies, TurnInput, TurnSink};
 use hearken_ports::{Llm, Person, Prompt, Transcript};
 use hearken_proto::ids::TurnId;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
@@ -33,6 +34,8 @@ use crate::messages::{
 
 /// Longest wait for a turn that was cut to report its end; then it is abandoned.
 const CUT_DEADLINE: Duration = Duration::from_secs(5);
+/// Shortest interval between two prefetches: a device may tell other tools with each message.
+const PREFETCH_EVERY: Duration = Duration::from_secs(5);
 
 /// Recipients of a session's messages.
 pub struct SessionOutputs {
@@ -75,6 +78,10 @@ pub struct SessionActor {
     over: TurnId,
     /// Prefetch of the beginning of the next prompt, while it runs.
     prefetch: Option<SpawnHandle>,
+    /// Earliest time of the next prefetch, and whether it is scheduled.
+    next_prefetch: Option<(Instant, bool)>,
+    /// Tools that were offered when the device last told its tools.
+    listed: Option<Arc<Offer>>,
     /// Answer to words after which the person may go on; only while no turn is running.
     speculation: Option<Speculation>,
 }
@@ -113,6 +120,8 @@ impl SessionActor {
             asked_by: Speaker::default(),
             over: TurnId(0),
             prefetch: None,
+            next_prefetch: None,
+            listed: None,
             speculation: None,
         }
     }
@@ -123,6 +132,7 @@ impl SessionActor {
             return;
         }
         self.stop_prefetch(ctx);
+        self.next_prefetch = Some((Instant::now() + PREFETCH_EVERY, false));
         let mut opening = self.dialogue.opening();
         opening.tools = Arc::clone(self.toolbox.offer().tools());
         self.prefetch = Some(ctx.spawn(self.llm.prefetch(opening).into_actor(self)));
@@ -498,8 +508,24 @@ impl Handler<ToolsListed> for SessionActor {
     type Result = ();
 
     fn handle(&mut self, _: ToolsListed, ctx: &mut Self::Context) {
+        let offer = self.toolbox.offer();
+        if self.listed.as_ref().is_some_and(|listed| Arc::ptr_eq(listed, &offer)) {
+            return;
+        }
+        self.listed = Some(offer);
         // Its model was offered other tools.
         self.withdraw(ctx);
-        self.prefetch(ctx);
+        let now = Instant::now();
+        match self.next_prefetch {
+            Some((_, true)) => {}
+            Some((at, false)) if now < at => {
+                self.next_prefetch = Some((at, true));
+                ctx.run_later(at - now, |act, ctx| {
+                    act.next_prefetch = None;
+                    act.prefetch(ctx);
+                });
+            }
+            _ => self.prefetch(ctx),
+        }
     }
 }

@@ -262,7 +262,8 @@ impl AdminSessions {
             return self.set_password(password, from, now).await;
         }
         let told = entry(who, "password changed", from, now);
-        let credential = self.set_account_password(who, password, &told).await?;
+        let changed = self.set_account_password(who, &credential, password, &told).await?;
+        let credential = changed.ok_or(LoginError::Over)?;
         self.open(who, &credential, from, now).await
     }
 
@@ -335,10 +336,13 @@ impl AdminSessions {
             tracing::warn!("an administrator's refresh token was used twice: ended the session");
             return Err(LoginError::Over);
         }
-        let (pair, state) = self.pair(&claims.sid, &claims.sub, &print, now)?;
+        let (pair, next) = self.pair(&claims.sid, &claims.sub, &print, now)?;
         let told = entry(&claims.sub, "tokens refreshed", from, now);
-        self.store.change(&[(name, Some(state))], &told).await?;
-        Ok(pair)
+        // Another instance may have ended the session meanwhile, or exchanged the token.
+        match self.store.replace(&name, &state, &next, &told).await? {
+            true => Ok(pair),
+            false => Err(LoginError::Over),
+        }
     }
 
     /// Ends a session: its tokens become invalid.

@@ -10,7 +10,6 @@ use hearken_base::Secret;
 use hearken_base::reloadable::Reloadable;
 use hearken_base::slots::Slots;
 use hearken_chat::ChatSettings;
-use hearken_cluster::LocalLimit;
 use hearken_dialogue::DialogueSettings;
 use hearken_dialogue::tools::ToolPolicies;
 use hearken_dialogue::usage::UsageMeter;
@@ -163,7 +162,7 @@ pub(super) fn build(parts: &Parts<'_>, changing: Changing) -> anyhow::Result<Adm
     let museum = Arc::clone(&changing.museum);
     let uses = models.take_uses().into_iter().chain(changing.uses()).collect();
     let settings = Arc::new(RuntimeSettings::new((*config).clone(), Arc::clone(&store), uses));
-    let attempts = LocalLimit::new(ATTEMPTS);
+    let attempts = parts.cluster.limit("log-ins", ATTEMPTS);
     let setup_code = SetupCode::default();
     Ok(Admin { admin_sessions, setup_code, settings, store, museum, figures, attempts })
 }

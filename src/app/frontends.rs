@@ -9,6 +9,7 @@ use hearken_base::tasks::Tasks;
 use hearken_chat::event_stream::WatchSettings;
 use hearken_chat::{ChatService, HeldCalls, PublishedEvents, TouchedSessions};
 use hearken_dialogue::SharedStyle;
+use hearken_ports::store::SettingsStore;
 use hearken_providers::{CallLog, state};
 use hearken_text_gateway::{Sessions, TextGateway};
 
@@ -162,6 +163,7 @@ impl Frontends {
             usage: records.usage.clone(),
             tasks: parts.tasks.clone(),
             backups: self.backups,
+            audit: Arc::clone(&parts.store) as _,
             calls: parts.models.calls().clone(),
         }
     }
@@ -185,6 +187,8 @@ pub(super) struct FrontendRoutes {
     service_tests: Arc<ServiceTests>,
     usage: DailyUsage,
     backups: Arc<Backups>,
+    /// Store with the audit log: also what is done without an administrator's log-in is written there.
+    audit: Arc<dyn SettingsStore>,
     calls: CallLog,
     console: bool,
     tasks: Tasks,
@@ -212,7 +216,7 @@ impl FrontendRoutes {
         http::service_routes(services, self.service_tests, self.calls);
         http::history_routes(services, self.history, self.trials);
         http::usage_routes(services, self.usage);
-        services.app_data(Data::new(self.tasks));
+        services.app_data(Data::from(self.audit)).app_data(Data::new(self.tasks));
         services.app_data(Data::new(self.health.cluster.clone()));
         http::litemcp_routes(services, self.own_tools);
         http::routes(services, self.device_endpoint, self.health, self.tools_api);

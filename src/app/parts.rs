@@ -114,7 +114,7 @@ impl<'a> Parts<'a> {
             now: local_time(config),
             describer: tooling.api.describer(),
         };
-        let records = Records::build(config, &store, &cluster);
+        let records = Records::build(config, &store, &cluster, models.calls().clone());
         // When the server stops, they may run as long as other requests.
         let grace = Duration::from_millis(config.server.shutdown_timeout_ms);
         let tasks = Tasks::new(MAX_TASKS, grace, process.clone());
@@ -162,10 +162,14 @@ impl<'a> Parts<'a> {
 }
 
 impl Records {
-    fn build(config: &Config, store: &Arc<SqlStore>, cluster: &Cluster) -> Self {
+    fn build(config: &Config, store: &Arc<SqlStore>, cluster: &Cluster, calls: CallLog) -> Self {
         let turn_journal = TurnJournal::new(config.journal.clone());
-        let history =
-            History::new(Arc::clone(store) as _, config.history.clone(), turn_journal.clone());
+        let history = History::new(
+            Arc::clone(store) as _,
+            config.history.clone(),
+            turn_journal.clone(),
+            calls,
+        );
         let zone = config.time_zone();
         let today = move || Timestamp::now().to_zoned(zone.clone()).date();
         let meter = UsageMeter::new(config.usage.clone(), today);

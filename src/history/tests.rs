@@ -28,7 +28,7 @@ async fn heard(history: &History) -> Vec<String> {
 fn in_memory(keep: Keep) -> (History, TurnJournal) {
     let store = Arc::new(SqlStore::at("sqlite::memory:").unwrap());
     let journal = TurnJournal::default();
-    (History::new(store, settings(keep), journal.clone()), journal)
+    (History::new(store, settings(keep), journal.clone(), CallLog::new(true)), journal)
 }
 
 #[tokio::test]
@@ -83,7 +83,12 @@ async fn a_turn_that_the_store_refuses_is_stored_when_it_is_back() {
     let journal = TurnJournal::default();
     let process = CancellationToken::new();
     let store = Arc::new(SqlStore::file(&file).unwrap());
-    let history = History::new(Arc::clone(&store) as _, settings(Keep::Text), journal.clone());
+    let history = History::new(
+        Arc::clone(&store) as _,
+        settings(Keep::Text),
+        journal.clone(),
+        CallLog::new(true),
+    );
     let running = tokio::spawn(history.clone().run(process.clone()));
     turn(&journal, "first");
     eventually("the store was asked", async || store.check_usable().await.err()).await;

@@ -120,7 +120,11 @@ impl DeviceActor {
         }
     }
 
+    /// Passes what the device told of its tools to the host, unless the device receives nothing but a notice.
     fn pass_to_host(&self, said: DeviceToolMessage) {
+        if self.connection.notice.is_some() {
+            return;
+        }
         let sent = self.links.as_ref().map(|w| w.said.try_send(said));
         if let Some(Err(error @ SendError::Full(_))) = sent {
             self.dropped_tool_message(&error);

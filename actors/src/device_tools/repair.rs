@@ -121,7 +121,8 @@ fn initialized(result: &Map<String, Value>) -> Value {
 }
 
 /// Converts a list of tools. Leaves out tools without a name. A tool without a schema takes no
-/// arguments. An empty cursor means the end: devices other than firmware send it.
+/// arguments. One that is meant for people counts as destructive: firmware restarts and upgrades itself with them. An empty
+/// cursor means the end: devices other than firmware send it.
 fn listed(result: &mut Map<String, Value>) -> Value {
     let Some(Value::Array(tools)) = result.remove("tools") else { return json!({"tools": []}) };
     let tool = |mut tool: Value| {
@@ -129,7 +130,12 @@ fn listed(result: &mut Map<String, Value>) -> Value {
         let description = tool["description"].as_str().unwrap_or_default().to_owned();
         let schema = tool.get_mut("inputSchema").map(Value::take).filter(Value::is_object);
         let schema = schema.unwrap_or_else(|| json!({"type": "object"}));
-        Some(json!({"name": name, "description": description, "inputSchema": schema}))
+        let mut told = json!({"name": name, "description": description, "inputSchema": schema});
+        let hints = hints(&tool["annotations"]);
+        if !hints.is_empty() {
+            told["annotations"] = hints.into();
+        }
+        Some(told)
     };
     let tools: Vec<Value> = tools.into_iter().filter_map(tool).collect();
     let mut page = json!({"tools": tools});
@@ -138,6 +144,21 @@ fn listed(result: &mut Map<String, Value>) -> Value {
         page["nextCursor"] = cursor.into();
     }
     page
+}
+
+/// Returns the hints of a tool about what its calls do.
+fn hints(annotations: &Value) -> Map<String, Value> {
+    let mut hints = Map::new();
+    for hint in ["readOnlyHint", "destructiveHint"] {
+        if annotations[hint].is_boolean() {
+            hints.insert(hint.into(), annotations[hint].clone());
+        }
+    }
+    let audience = annotations["audience"].as_array();
+    if audience.is_some_and(|all| all.iter().any(|who| who == "user")) {
+        hints.insert("destructiveHint".into(), true.into());
+    }
+    hints
 }
 
 fn called(result: &mut Map<String, Value>) -> Value {
@@ -211,8 +232,9 @@ mod tests {
     #[test]
     fn pages_end_at_an_empty_cursor_and_odd_tools_are_left_out() {
         let page = json!({"id": 10, "result": {"nextCursor": "", "ttlMs": "x", "tools": [
-            {"name": "a", "inputSchema": {"type": "object"}, "annotations": 7}, {"name": ""}, 3, {"name": "b"}]}});
-        let expected = r#"{"id":0,"jsonrpc":"2.0","result":{"tools":[{"description":"","inputSchema":{"type":"object"},"name":"a"},{"description":"","inputSchema":{"type":"object"},"name":"b"}]}}"#;
+            {"name": "a", "inputSchema": {"type": "object"}, "annotations": 7}, {"name": ""}, 3,
+            {"name": "b", "annotations": {"audience": ["user"]}}, {"name": "c", "annotations": {"readOnlyHint": false, "destructiveHint": 1}}]}});
+        let expected = r#"{"id":0,"jsonrpc":"2.0","result":{"tools":[{"description":"","inputSchema":{"type":"object"},"name":"a"},{"annotations":{"destructiveHint":true},"description":"","inputSchema":{"type":"object"},"name":"b"},{"annotations":{"readOnlyHint":false},"description":"","inputSchema":{"type":"object"},"name":"c"}]}}"#;
         assert_eq!(read(page), expected);
     }
 

@@ -7,11 +7,11 @@ use actix::fut::WrapFuture as _;
 use actix::{AsyncContext as _, Context};
 use hearken_audio::playout::PlayedBack;
 use hearken_dialogue::Turn;
-use hearken_dialogue::speaker_tracker::{attributed, unattributed};
+use hearken_dialogue::speaker_tracker::{WordsFor, attributed, unattributed};
 use hearken_dialogue::turn::TurnRecord;
 use hearken_ports::{Person, Role, Transcript};
 
-use super::{SessionActor, spoken_words};
+use super::{Running, SessionActor, spoken_words};
 
 impl SessionActor {
     /// Returns the person who says the words of a turn, if their voice is known.
@@ -32,7 +32,18 @@ impl SessionActor {
     /// Notes who has said words that count, and stores a person whose voice was learned with that.
     pub(super) fn note_speaker(&self, turn: &Turn, ctx: &mut Context<Self>) {
         let Some(speakers) = self.dialogue.speakers() else { return };
-        if let Some(enrolment) = speakers.heard(&turn.speaker(), self.toolbox.holds_call()) {
+        let is_continued = |running: &Running| running.turn.is_continued();
+        let words_for = if self.dialogue.has_unanswered()
+            || self.kept.iter().any(|(turn, _)| *turn > self.over)
+            || self.running.as_ref().is_some_and(is_continued)
+        {
+            WordsFor::Continuation
+        } else if self.toolbox.holds_call() {
+            WordsFor::Decision
+        } else {
+            WordsFor::Themselves
+        };
+        if let Some(enrolment) = speakers.heard(&turn.speaker(), words_for) {
             let speakers = Arc::clone(speakers);
             ctx.spawn(async move { speakers.enrol(enrolment).await }.into_actor(self));
         }
@@ -59,7 +70,9 @@ impl SessionActor {
             return;
         }
         let answer = self.dialogue.messages().last().filter(|m| m.role == Role::Assistant);
-        let answered = answer.map(|m| m.content.clone());
+        // What a stranger may have written is not told again as the server's own words.
+        let is_own = !self.toolbox.has_read_untrusted(self.dialogue.messages());
+        let answered = answer.map(|m| if is_own { m.content.clone() } else { String::new() });
         let (Some(person), Some(said), Some(answered), Some(speakers)) =
             (person, said, answered, self.dialogue.speakers())
         else {

@@ -11,13 +11,20 @@ pub(super) struct SentSentences {
     /// Number of the first one that is kept.
     first: usize,
     sentences: VecDeque<Vec<PlaybackStep>>,
+    /// The reply was given up behind the last sentence.
+    given_up: bool,
 }
 
 impl SentSentences {
     /// Keeps a step that is sent, if it is part of a sentence.
     pub(super) fn keep(&mut self, step: &PlaybackStep) {
         match step {
-            PlaybackStep::SentenceStart(_) => self.sentences.push_back(vec![step.clone()]),
+            PlaybackStep::SentenceStart(_) => {
+                // It may have been on its way when the person spoke: then the socket has dropped it.
+                let given_up = std::mem::take(&mut self.given_up).then_some(PlaybackStep::GivenUp);
+                self.sentences.push_back(given_up.into_iter().chain([step.clone()]).collect());
+            }
+            PlaybackStep::GivenUp => self.given_up = true,
             PlaybackStep::Packet(_)
             | PlaybackStep::SentenceEnd(_)
             | PlaybackStep::SentenceBroken(_) => {
@@ -27,7 +34,6 @@ impl SentSentences {
             }
             PlaybackStep::Emotion(_)
             | PlaybackStep::Start
-            | PlaybackStep::GivenUp
             | PlaybackStep::Resumed { .. }
             | PlaybackStep::Stop => {}
         }
@@ -44,7 +50,8 @@ impl SentSentences {
     /// Takes the steps of all sentences after the first `from`, and returns with them how many are not repeated.
     pub(super) fn take_from(&mut self, from: usize) -> (usize, Vec<PlaybackStep>) {
         let from = from.clamp(self.first, self.first + self.sentences.len());
-        let again = self.sentences.drain(from - self.first..).flatten().collect();
+        let given_up = std::mem::take(&mut self.given_up).then_some(PlaybackStep::GivenUp);
+        let again = self.sentences.drain(from - self.first..).flatten().chain(given_up).collect();
         (from, again)
     }
 }
@@ -72,6 +79,21 @@ mod tests {
         assert_eq!(sent.take_from(1), (1, Vec::new()));
         steps[3..].iter().for_each(|step| sent.keep(step));
         assert_eq!(sent.take_from(2), (2, steps[6..].to_vec()));
+    }
+
+    #[test]
+    fn what_was_given_up_stays_so() {
+        let mut sent = SentSentences::default();
+        let answer = sentence("a");
+        let apology = sentence("sorry");
+        let steps = [&answer[..], &[PlaybackStep::GivenUp][..], &apology[..]].concat();
+        steps.iter().for_each(|step| sent.keep(step));
+        sent.forget(1);
+        assert_eq!(sent.take_from(1), (1, steps[3..].to_vec()));
+        // Nothing has followed yet.
+        let mut sent = SentSentences::default();
+        steps[..4].iter().for_each(|step| sent.keep(step));
+        assert_eq!(sent.take_from(1), (1, vec![PlaybackStep::GivenUp]));
     }
 
     #[test]

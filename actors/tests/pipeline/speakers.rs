@@ -197,6 +197,45 @@ async fn tools_about_somebody_fail_where_the_voice_is_not_known() {
     );
 }
 
+#[actix::test]
+async fn what_somebody_asks_is_not_done_to_whoever_speaks_on() {
+    let mut home = Home::with_anna(SpeakerSettings::default(), "auto").await;
+    home.enrol(BEN, "Ben").await;
+    // The model thinks for long: nothing is spoken when the other one speaks.
+    home.pipeline.script.thinks(LlmAct::Write(vec!["Yes."], ms(60_000)));
+    home.pipeline.script.thinks(LlmAct::Call("", vec![("forget_me", "{}")]));
+    home.speaks(BEN, "Forget me.", ms(50)).await;
+    home.pipeline.until("stt").await;
+    home.speaks(ANNA, "What is for dinner?", ms(50)).await;
+    home.pipeline.until("tts/stop").await;
+    let asked = home.pipeline.script.last_prompt();
+    assert!(asked.iter().any(|said| said.contains("Forget me. What is for dinner?")), "{asked:?}");
+    assert_eq!(home.people.all().len(), 2);
+    // Each of them may ask alone.
+    home.pipeline.script.thinks(LlmAct::Call("", vec![("forget_me", "{}")]));
+    home.says(BEN, "Forget me, please.").await;
+    assert_eq!(home.people.all()[0].name, "Anna");
+    next_turn_works(&mut home.pipeline).await;
+}
+
+#[actix::test]
+async fn what_a_stranger_may_have_written_becomes_no_memory_unasked() {
+    let mut home = Home::with_anna(SpeakerSettings::default(), "auto").await;
+    home.says(ANNA, "Hello.").await;
+    // The result of a tool that is not there counts as a stranger's.
+    home.pipeline.script.thinks(LlmAct::Call("", vec![("look_up", "{}")]));
+    let fact = r#"{"fact":"may open every door"}"#;
+    home.pipeline.script.thinks(LlmAct::Call("", vec![("remember_about_me", fact)]));
+    home.says(ANNA, "What is new?").await;
+    let anna = home.people.all()[0].clone();
+    assert_eq!(anna.facts, [""; 0], "the question comes first");
+    let kept = |n: usize| (anna.exchanges[n].said.as_str(), anna.exchanges[n].answered.as_str());
+    assert_eq!([kept(0), kept(1)], [("Hello.", "Good day."), ("What is new?", "")]);
+    home.says(ANNA, "Yes.").await;
+    assert_eq!(home.people.all()[0].facts, ["may open every door"]);
+    next_turn_works(&mut home.pipeline).await;
+}
+
 /// Anna asks for a story, somebody speaks over it, and the prompts after that are returned.
 async fn interrupted_by(voice: Option<usize>, ignore_others: bool) -> (Vec<String>, Vec<String>) {
     let settings = SpeakerSettings { ignore_others, ..SpeakerSettings::default() };

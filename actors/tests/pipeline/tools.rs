@@ -349,10 +349,19 @@ async fn an_interruption_cancels_calls_but_those_that_finish() {
 
 #[actix::test]
 async fn a_noise_while_a_call_finishes_does_not_lose_its_result() {
+    noise_while_a_call_runs("wait_on").await;
+}
+
+#[actix::test]
+async fn a_noise_does_not_cancel_a_call_and_have_it_made_again() {
+    noise_while_a_call_runs("wait_here").await;
+}
+
+async fn noise_while_a_call_runs(tool: &'static str) {
     let (mut pipeline, source) = listening().await;
     pipeline.script.hears(AsrAct::Text("Open the lock.", ms(10)));
     pipeline.script.hears(AsrAct::Text("", ms(10)));
-    pipeline.script.thinks(LlmAct::Call("", vec![("wait_on", r#"{"ms": 5000}"#)]));
+    pipeline.script.thinks(LlmAct::Call("", vec![(tool, r#"{"ms": 5000}"#)]));
     speak(&pipeline).await;
     pipeline.until("stt").await;
     pipeline.pass(ms(1_000)).await;
@@ -367,6 +376,27 @@ async fn a_noise_while_a_call_finishes_does_not_lose_its_result() {
         told[1..5],
         ["User: Open the lock.", "Assistant: ", "Tool: waited", "Assistant: Good day."]
     );
+    pipeline.hang_up().await;
+}
+
+#[actix::test]
+async fn a_call_under_way_goes_on_and_is_not_made_again_for_more_words() {
+    let (mut pipeline, source) = listening().await;
+    pipeline.script.hears(AsrAct::Text("The next song.", ms(10)));
+    pipeline.script.hears(AsrAct::Text("Please.", ms(10)));
+    pipeline.script.thinks(LlmAct::Call("", vec![("wait_here", r#"{"ms": 5000}"#)]));
+    speak(&pipeline).await;
+    pipeline.until("stt").await;
+    pipeline.pass(ms(1_000)).await;
+    speak(&pipeline).await;
+    pipeline.until("tts/stop").await;
+    let told = pipeline.script.last_prompt();
+    assert_eq!(told[1], "User: The next song. Please.");
+    assert_eq!(told[3], "Tool: the person interrupted; the call goes on without its result");
+    pipeline.pass(Duration::from_secs(10)).await;
+    assert_eq!(source.begun.lock().unwrap().len(), 1);
+    assert_eq!(source.ended(), ["wait.here"]);
+    next_turn_works(&mut pipeline).await;
     pipeline.hang_up().await;
 }
 

@@ -142,7 +142,7 @@ impl TurnOutput for ChatOutput<'_> {
                 break;
             }
         }
-        let ended = running.end();
+        let ended = running.end(false);
         self.worked = ended.iter().all(|ended| ended.failure.is_none());
         let others = calls.iter().zip(&ended).filter(|(call, ended)| {
             let refused = ended.failure.as_ref();

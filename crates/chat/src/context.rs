@@ -82,6 +82,7 @@ fn to_model_message(message: &Message) -> ChatMessage {
         content,
         calls: message.tool_calls.iter().map(call).collect(),
         answers: message.tool_call_id.clone().unwrap_or_default(),
+        read_from: message.read_from.clone(),
     }
 }
 
@@ -102,6 +103,7 @@ pub(super) fn to_stored_message(
         tool_calls: message.calls.iter().map(call).collect(),
         tool_call_id: Some(message.answers.clone()).filter(|id| !id.is_empty()),
         player_id: player_id.filter(|_| message.role == Role::User).map(str::to_owned),
+        read_from: message.read_from.clone(),
         timestamp: at,
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use actix::fut::{ActorFutureExt as _, wrap_future};
 use actix::{Actor, ActorContext as _, AsyncContext as _, StreamHandler};
+use futures_util::StreamExt as _;
 use futures_util::future::LocalBoxFuture;
 use hearken_base::slots::Slot;
 use hearken_ports::Watch;
@@ -132,10 +133,9 @@ impl Actor for WatchActor {
         }
         let Some(Watch { complete, missed, events }) = self.watch.take() else { return };
         ctx.text(WatchMessage::Connected { session_id: &self.session, complete }.encode());
-        for event in &missed {
-            self.send_event(event, ctx);
-        }
-        ctx.add_stream(ReceiverStream::new(events));
+        // As a stream: written a few at a time, and only while the watcher reads.
+        let missed = futures_util::stream::iter(missed);
+        ctx.add_stream(missed.chain(ReceiverStream::new(events)));
         ctx.run_interval(self.settings.ping_every, |act, ctx| {
             let _in = act.span.clone().entered();
             if act.last_heard.elapsed() >= act.settings.dead_after {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use hearken_base::wall_clock::now;
 use hearken_ports::{PendingEvent, Published};
-use hearken_proto::chat::Event;
+use hearken_proto::chat::{Event, EventData};
 use hearken_proto::ids::SessionId;
 use serde_json::Value;
 use tokio::sync::Notify;
@@ -68,7 +68,7 @@ pub(super) fn event(id: &SessionId, kind: &str, data: Value) -> Event {
         id: uuid::Uuid::now_v7().to_string(),
         session_id: id.clone(),
         kind: kind.into(),
-        data: data.as_object().cloned().unwrap_or_default(),
+        data: data.as_object().map(EventData::from).unwrap_or_default(),
         timestamp: now(),
     }
 }

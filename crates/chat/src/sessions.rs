@@ -16,6 +16,8 @@ use super::{Asker, ChatError, ChatService};
 
 /// Number of sessions that one round of purging reads.
 const PURGED_AT_ONCE: u32 = 100;
+/// Number of sessions that the store fails to remove, after which a round of purging ends.
+const MAX_FAILED: u32 = 3;
 
 /// Sessions that are removed by their age.
 #[derive(Clone, Copy)]
@@ -213,6 +215,7 @@ impl ChatService {
         let Ok(before) = earliest().checked_sub(age) else { return Ok(0) };
         let mut swept = 0;
         let mut left = 0;
+        let mut failed = 0;
         loop {
             let ids = match kind {
                 Sweep::Unused => self.store.unused(before, left, PURGED_AT_ONCE).await?,
@@ -227,10 +230,14 @@ impl ChatService {
                 match removed {
                     Ok(true) => swept += 1,
                     Ok(false) => {}
-                    Err(error @ ChatError::Store(_)) => return Err(error),
+                    // One that cannot be removed must not keep those after it; a store that is away keeps all.
+                    Err(error @ ChatError::Store(_)) if failed + 1 >= MAX_FAILED => {
+                        return Err(error);
+                    }
                     Err(error) => {
                         tracing::warn!(%error, session = %id, "cannot purge an old session; trying again later");
                         left += 1;
+                        failed += u32::from(matches!(error, ChatError::Store(_)));
                     }
                 }
             }
@@ -269,7 +276,12 @@ impl ChatService {
         if let Some(state) = &self.state {
             state.delete(id).await.map_err(ChatError::State)?;
         }
-        Ok(self.store.purge(id).await?)
+        let purged = self.store.purge(id).await?;
+        self.turn_journal.forget(|turn| turn.client == id.as_str());
+        if let Err(error) = self.events.forget(id).await {
+            tracing::warn!(error, session = %id, "cannot drop the events of a purged session; they end a day after the last one");
+        }
+        Ok(purged)
     }
 
     async fn delete_state(&self, id: &SessionId) {

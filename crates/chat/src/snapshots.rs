@@ -9,22 +9,33 @@ use serde_json::json;
 
 use super::events::event;
 use super::state_tools::version_of;
-use super::{ChatError, ChatService};
+use super::{Asker, ChatError, ChatService};
+
+/// Most snapshots of one session: none can be deleted alone, and all of them are listed at once.
+const MAX_SNAPSHOTS: usize = 1_000;
 
 impl ChatService {
     /// Creates a snapshot from a validated request.
     ///
     /// # Errors
-    /// Returns an error if there is no such session, a message is being answered, or a server
-    /// failed.
+    /// Returns an error if the asker may store nothing more, there is no such session, it has too many
+    /// snapshots, a message is being answered, or a server failed.
     pub async fn make_snapshot(
         &self,
+        asker: &Asker,
         id: &SessionId,
         wanted: CreateSnapshot,
     ) -> Result<Snapshot, ChatError> {
         self.session(id).await?;
         let lock = self.lock(id).await?;
         let session = self.session(id).await?;
+        // Under the lock: requests at the same time must not pass with the same room.
+        self.check_share(asker).await?;
+        if self.store.snapshots(id).await?.len() >= MAX_SNAPSHOTS {
+            let about =
+                format!("the session has {MAX_SNAPSHOTS} snapshots: continue in another session");
+            return Err(ChatError::ShareUsed(about));
+        }
         let at = now();
         let snapshot = Snapshot {
             id: uuid::Uuid::now_v7().to_string(),

@@ -11,7 +11,7 @@ use hearken_ports::{
     EventBus, Provenance, StateError, StateEvent, StateOutcome, StateServer, Tool, ToolCall,
     ToolError, ToolOutput, ToolSource,
 };
-use hearken_proto::chat::Event;
+use hearken_proto::chat::{Event, EventData};
 use hearken_proto::ids::SessionId;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
@@ -138,7 +138,7 @@ impl Inner {
             id: event.id.clone().unwrap_or_else(|| uuid::Uuid::now_v7().to_string()),
             session_id: self.session.clone(),
             kind: event.kind.clone(),
-            data: event.data.clone(),
+            data: EventData::from(&event.data),
             timestamp: event.at.unwrap_or_else(now),
         }
     }

@@ -9,7 +9,7 @@ use actix_http::ws::Message;
 use hearken_base::slots::Slots;
 use hearken_chat::event_stream::{WatchActor, WatchSettings};
 use hearken_ports::Watch;
-use hearken_proto::chat::Event;
+use hearken_proto::chat::{Event, EventData};
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::SessionId;
 use hearken_socket::testkit::{MemorySocket, Received};
@@ -32,7 +32,7 @@ fn event(kind: &str) -> Event {
         id: kind.into(),
         session_id: SessionId::new("s"),
         kind: kind.into(),
-        data: serde_json::Map::new(),
+        data: EventData::default(),
         timestamp: "2024-01-01T12:00:00Z".parse().unwrap(),
     }
 }

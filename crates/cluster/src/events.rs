@@ -14,7 +14,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use hearken_ports::{BoxError, EventBus, KEPT_EVENTS, Published, Watch};
+use hearken_ports::{
+    BoxError, EVENTS_KEPT_FOR, EventBus, KEPT_EVENT_BYTES, KEPT_EVENTS, Published, Watch,
+};
 use hearken_proto::chat::Event;
 use hearken_proto::ids::SessionId;
 use jiff::Timestamp;
@@ -26,14 +28,13 @@ use tokio::time::Instant;
 use super::local::LocalBus;
 use super::shared::{RedisUnavailable, Shared, Subscriber};
 
-/// Time that a session's events stay in Redis after the last one.
-const KEPT_FOR: Duration = Duration::from_secs(24 * 3_600);
 /// Most events of one session that are read at once. Fewer than fit into a watcher's queue.
 const READ_AT_ONCE: usize = 128;
 /// Most sessions that are read at once.
 const SESSIONS_AT_ONCE: usize = 32;
 /// Most events that wait for a lost Redis. Beyond, the oldest reach this instance only.
 const MAX_UNSENT: usize = 10_000;
+const MAX_UNSENT_BYTES: usize = 16 << 20;
 /// Most waiting events that are sent at once.
 const SENT_AT_ONCE: usize = 100;
 /// Most sessions whose streams are compared at once, after Redis was lost.
@@ -122,8 +123,10 @@ impl RedisBus {
     /// Appends to `pipe` the commands that add an event to its session's stream and announce it.
     fn add(&self, pipe: &mut Pipeline, event: &Event) -> Result<(), serde_json::Error> {
         let stream = self.stream(&event.session_id);
-        let kept_ms = i64::try_from(KEPT_FOR.as_millis()).unwrap_or(i64::MAX);
-        pipe.cmd("XADD").arg(&stream).arg("MAXLEN").arg("~").arg(KEPT_EVENTS).arg("*");
+        let kept_ms = i64::try_from(EVENTS_KEPT_FOR.as_millis()).unwrap_or(i64::MAX);
+        // Redis counts no bytes: before a large event, fewer are kept.
+        let kept = (KEPT_EVENT_BYTES / event.bytes()).clamp(1, KEPT_EVENTS);
+        pipe.cmd("XADD").arg(&stream).arg("MAXLEN").arg("~").arg(kept).arg("*");
         pipe.arg(FIELD).arg(serde_json::to_string(event)?).ignore();
         pipe.pexpire(&stream, kept_ms).ignore();
         pipe.publish(self.0.shared.key("news"), event.session_id.as_str()).ignore();
@@ -141,10 +144,12 @@ impl RedisBus {
         if unsent.iter().any(|queued| queued.id == event.id) {
             return;
         }
-        if unsent.len() >= MAX_UNSENT {
-            unsent.pop_front();
-        }
         unsent.push_back(event);
+        let mut bytes: usize = unsent.iter().map(Event::bytes).sum();
+        while unsent.len() > MAX_UNSENT || bytes > MAX_UNSENT_BYTES {
+            let Some(oldest) = unsent.pop_front() else { break };
+            bytes -= oldest.bytes();
+        }
         self.0.wake.notify_one();
     }
 
@@ -180,6 +185,18 @@ impl EventBus for RedisBus {
             let ended = || BoxError::from("the server is stopping");
             watches.send(wanted).await.map_err(|_| ended())?;
             watch.await.map_err(|_| ended())
+        })
+    }
+
+    fn forget(&self, session: &SessionId) -> BoxFuture<'static, Result<(), BoxError>> {
+        let bus = self.clone();
+        let session = session.clone();
+        Box::pin(async move {
+            bus.0.mirror.forget_now(&session);
+            bus.unsent().retain(|event| event.session_id != session);
+            let mut pipe = redis::pipe();
+            pipe.del(bus.stream(&session)).ignore();
+            Ok(bus.send(&pipe).await?)
         })
     }
 }
@@ -280,7 +297,7 @@ impl Reader {
         self.read_to.retain(|session, _| {
             let watched = mirror.is_watched(session);
             if !watched {
-                mirror.forget(session);
+                mirror.forget_now(session);
             }
             watched
         });

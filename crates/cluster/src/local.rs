@@ -1,20 +1,31 @@
 //! Event bus and locks of a single instance. Not for several instances.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use hearken_ports::{BoxError, EventBus, KEPT_EVENTS, Published, SessionLock, SessionLocks, Watch};
+use hearken_ports::{
+    BoxError, EVENTS_KEPT_FOR, EventBus, KEPT_EVENT_BYTES, KEPT_EVENTS, Published, SessionLock,
+    SessionLocks, Watch,
+};
 use hearken_proto::chat::Event;
 use hearken_proto::ids::SessionId;
 use jiff::Timestamp;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// Queue of events to one watcher. A watcher whose queue is full is disconnected.
 const LANE: usize = 256;
+/// Most bytes of the events that wait for one watcher, unless it is a single event.
+const LANE_BYTES: usize = 512 << 10;
+/// Most bytes of the kept events of all sessions. Beyond, sessions are dropped as beyond
+/// [`MAX_TOPICS`].
+const MAX_KEPT_BYTES: usize = 32 << 20;
+/// Shortest interval between two searches for sessions whose events are too old.
+const CLEAN_UP_EVERY: Duration = Duration::from_secs(60);
 /// Most sessions whose events are stored. Beyond, the sessions without watchers that had no event
 /// for the longest time are dropped.
 const MAX_TOPICS: usize = 10_000;
@@ -26,15 +37,33 @@ const LONGEST_STEP: i64 = 1 << 16;
 #[derive(Default)]
 struct Topic {
     kept: VecDeque<Event>,
-    watchers: Vec<mpsc::Sender<Event>>,
-    /// Sequence number of the last event across all sessions, to find inactive ones.
-    last_event: u64,
+    /// Bytes of `kept`.
+    kept_bytes: usize,
+    watchers: Vec<Watcher>,
+    /// Time of the last event, to find inactive sessions.
+    last_event: Option<Instant>,
+}
+
+/// Queue of events to one watcher.
+struct Watcher {
+    queue: mpsc::Sender<Event>,
+    /// Bytes of the last events that were sent; those of the events that wait are the last of them.
+    sent: VecDeque<usize>,
+}
+
+/// Recent events of all sessions.
+#[derive(Default)]
+struct Topics {
+    of: HashMap<SessionId, Topic>,
+    /// Bytes of all kept events.
+    kept_bytes: usize,
+    cleaned_up: Option<Instant>,
 }
 
 /// Event bus within this process.
 #[derive(Default)]
 pub struct LocalBus {
-    topics: Mutex<HashMap<SessionId, Topic>>,
+    topics: Mutex<Topics>,
 }
 
 impl LocalBus {
@@ -43,73 +72,172 @@ impl LocalBus {
         Self::default()
     }
 
-    fn topics(&self) -> MutexGuard<'_, HashMap<SessionId, Topic>> {
+    fn topics(&self) -> MutexGuard<'_, Topics> {
         self.topics.lock().expect("nothing panics while it holds the events")
     }
 
     /// Stores an event and sends it to the watchers, unless it is stored already.
     pub(super) fn publish_now(&self, event: Event) {
-        let mut topics = self.topics();
-        let topic = topic_of(&mut topics, &event.session_id);
-        if !topic.kept.iter().rev().any(|kept| kept.id == event.id) {
-            topic.publish_now(event);
-        }
+        self.topics().change(&event.session_id.clone(), |topic| {
+            if !topic.kept.iter().rev().any(|kept| kept.id == event.id) {
+                topic.publish(event);
+            }
+        });
     }
 
     /// Replaces the stored events of a session with `events`, followed by stored ones that `events`
     /// does not contain: those were published while Redis was lost. An event that was published
     /// twice is stored once.
     pub(super) fn load(&self, session: &SessionId, mut events: Vec<Event>) {
-        let mut topics = self.topics();
-        let topic = topic_of(&mut topics, session);
         let mut known = HashSet::new();
         events.retain(|event| known.insert(event.id.clone()));
-        topic.kept.retain(|event| !known.contains(&event.id));
-        let unpublished = std::mem::take(&mut topic.kept);
-        topic.kept = events.into_iter().chain(unpublished).collect();
-        let over = topic.kept.len().saturating_sub(KEPT_EVENTS);
-        topic.kept.drain(..over);
+        self.topics().change(session, |topic| {
+            topic.last_event.get_or_insert_with(Instant::now);
+            let unpublished = topic.take_kept();
+            let unpublished = unpublished.into_iter().filter(|event| !known.contains(&event.id));
+            for event in events.into_iter().chain(unpublished) {
+                topic.keep(event);
+            }
+        });
     }
 
     /// Returns true if the session has a watcher.
     pub(super) fn is_watched(&self, session: &SessionId) -> bool {
-        let topics = self.topics();
-        topics.get(session).is_some_and(|topic| !topic.watchers.iter().all(mpsc::Sender::is_closed))
+        self.topics().of.get(session).is_some_and(|topic| !topic.is_quiet())
     }
 
     /// Drops a session's events.
-    pub(super) fn forget(&self, session: &SessionId) {
+    pub(super) fn forget_now(&self, session: &SessionId) {
         self.topics().remove(session);
     }
 
     pub(super) fn watch_now(&self, session: &SessionId, after: Option<&str>) -> Watch {
-        let (sender, events) = mpsc::channel(LANE);
-        let mut topics = self.topics();
-        let topic = topic_of(&mut topics, session);
-        topic.watchers.retain(|watcher| !watcher.is_closed());
-        topic.watchers.push(sender);
-        let (complete, missed) = missed(topic.kept.iter(), after);
-        Watch { complete, missed, events }
+        let (queue, events) = mpsc::channel(LANE);
+        self.topics().change(session, |topic| {
+            topic.watchers.retain(|watcher| !watcher.queue.is_closed());
+            topic.watchers.push(Watcher { queue, sent: VecDeque::new() });
+            let (complete, missed) = missed(topic.kept.iter(), after);
+            Watch { complete, missed, events }
+        })
     }
 }
 
-fn topic_of<'a>(topics: &'a mut HashMap<SessionId, Topic>, session: &SessionId) -> &'a mut Topic {
-    if topics.len() >= MAX_TOPICS && !topics.contains_key(session) {
-        evict(topics);
+impl Topics {
+    /// Changes what is stored of a session, and makes room for it where there is too much.
+    fn change<T>(&mut self, session: &SessionId, change: impl FnOnce(&mut Topic) -> T) -> T {
+        self.clean_up();
+        if self.of.len() >= MAX_TOPICS && !self.of.contains_key(session) {
+            self.evict_quiet(session);
+        }
+        let topic = self.of.entry(session.clone()).or_default();
+        let before = topic.kept_bytes;
+        let done = change(topic);
+        self.kept_bytes = self.kept_bytes.saturating_sub(before) + topic.kept_bytes;
+        while self.kept_bytes > MAX_KEPT_BYTES
+            && (self.evict_quiet(session) || self.evict_kept(session))
+        {}
+        done
     }
-    topics.entry(session.clone()).or_default()
+
+    fn remove(&mut self, session: &SessionId) {
+        if let Some(topic) = self.of.remove(session) {
+            self.kept_bytes = self.kept_bytes.saturating_sub(topic.kept_bytes);
+        }
+    }
+
+    /// Drops the events that are too old, with their sessions unless these are watched.
+    fn clean_up(&mut self) {
+        let now = Instant::now();
+        if self.cleaned_up.is_some_and(|then| now - then < CLEAN_UP_EVERY) {
+            return;
+        }
+        self.cleaned_up = Some(now);
+        let is_old =
+            |topic: &Topic| topic.last_event.is_none_or(|last| now - last >= EVENTS_KEPT_FOR);
+        self.of.retain(|_, topic| {
+            if is_old(topic) {
+                topic.take_kept();
+            }
+            !(is_old(topic) && topic.is_quiet())
+        });
+        self.kept_bytes = self.of.values().map(|topic| topic.kept_bytes).sum();
+    }
+
+    /// Drops a tenth of the sessions without watchers: those without an event for the longest time.
+    /// Leaves `used` alone, which may be about to be watched. Returns false if there is none.
+    fn evict_quiet(&mut self, used: &SessionId) -> bool {
+        let oldest = self.oldest(used, Topic::is_quiet);
+        for id in &oldest {
+            self.remove(id);
+        }
+        !oldest.is_empty()
+    }
+
+    /// Drops the kept events of a tenth of the watched sessions but `used`. Returns false if there are none.
+    fn evict_kept(&mut self, used: &SessionId) -> bool {
+        let oldest = self.oldest(used, |topic| topic.kept_bytes > 0);
+        for id in &oldest {
+            if let Some(topic) = self.of.get_mut(id) {
+                self.kept_bytes = self.kept_bytes.saturating_sub(topic.kept_bytes);
+                topic.take_kept();
+            }
+        }
+        !oldest.is_empty()
+    }
+
+    /// Returns a tenth of the sessions but `used` for which `is_wanted`: those without an event for
+    /// the longest time.
+    fn oldest(&self, used: &SessionId, is_wanted: impl Fn(&Topic) -> bool) -> Vec<SessionId> {
+        let wanted = self.of.iter().filter(|(id, topic)| *id != used && is_wanted(topic));
+        let mut ages: Vec<_> = wanted.map(|(id, topic)| (topic.last_event, id.clone())).collect();
+        ages.sort_unstable();
+        ages.truncate(ages.len().div_ceil(10));
+        ages.into_iter().map(|(_, id)| id).collect()
+    }
 }
 
 impl Topic {
-    fn publish_now(&mut self, event: Event) {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        self.last_event = COUNT.fetch_add(1, Ordering::Relaxed);
-        if self.kept.len() >= KEPT_EVENTS {
-            self.kept.pop_front();
-        }
-        self.kept.push_back(event.clone());
+    /// Returns true if nobody watches the session.
+    fn is_quiet(&self) -> bool {
+        self.watchers.iter().all(|watcher| watcher.queue.is_closed())
+    }
+
+    fn publish(&mut self, event: Event) {
+        self.last_event = Some(Instant::now());
         // A watcher with a full queue is too slow: dropping the sender ends its watch.
-        self.watchers.retain(|watcher| watcher.try_send(event.clone()).is_ok());
+        self.watchers.retain_mut(|watcher| watcher.send(event.clone()));
+        self.keep(event);
+    }
+
+    /// Stores an event, and drops the oldest beyond the bounds.
+    fn keep(&mut self, event: Event) {
+        self.kept_bytes += event.bytes();
+        self.kept.push_back(event);
+        while self.kept.len() > KEPT_EVENTS || self.kept_bytes > KEPT_EVENT_BYTES {
+            let Some(oldest) = self.kept.pop_front() else { break };
+            self.kept_bytes -= oldest.bytes();
+        }
+    }
+
+    fn take_kept(&mut self) -> VecDeque<Event> {
+        self.kept_bytes = 0;
+        std::mem::take(&mut self.kept)
+    }
+}
+
+impl Watcher {
+    /// Queues an event, and returns false if the watcher has left or is too slow.
+    fn send(&mut self, event: Event) -> bool {
+        let waiting = LANE - self.queue.capacity();
+        while self.sent.len() > waiting {
+            self.sent.pop_front();
+        }
+        let bytes = event.bytes();
+        if waiting > 0 && self.sent.iter().sum::<usize>() + bytes > LANE_BYTES {
+            return false;
+        }
+        self.sent.push_back(bytes);
+        self.queue.try_send(event).is_ok()
     }
 }
 
@@ -127,17 +255,6 @@ fn missed<'a>(
     (false, kept.cloned().collect())
 }
 
-/// Drops a tenth of the sessions without watchers: those without an event for the longest time.
-fn evict(topics: &mut HashMap<SessionId, Topic>) {
-    let quiet = |topic: &Topic| topic.watchers.iter().all(mpsc::Sender::is_closed);
-    let mut ages: Vec<_> =
-        topics.iter().filter(|(_, t)| quiet(t)).map(|(id, t)| (t.last_event, id.clone())).collect();
-    ages.sort_unstable();
-    for (_, id) in ages.drain(..ages.len().div_ceil(10)) {
-        topics.remove(&id);
-    }
-}
-
 impl EventBus for LocalBus {
     fn publish(&self, event: Event) -> BoxFuture<'static, Result<Published, BoxError>> {
         self.publish_now(event);
@@ -151,6 +268,11 @@ impl EventBus for LocalBus {
     ) -> BoxFuture<'static, Result<Watch, BoxError>> {
         let watch = self.watch_now(session, after);
         Box::pin(std::future::ready(Ok(watch)))
+    }
+
+    fn forget(&self, session: &SessionId) -> BoxFuture<'static, Result<(), BoxError>> {
+        self.forget_now(session);
+        Box::pin(std::future::ready(Ok(())))
     }
 }
 
@@ -230,6 +352,9 @@ impl SessionLocks for LocalLocks {
 
 #[cfg(test)]
 mod tests {
+    use hearken_proto::chat::EventData;
+    use serde_json::json;
+
     use super::*;
 
     fn event(session: &str, id: usize) -> Event {
@@ -237,7 +362,7 @@ mod tests {
             id: id.to_string(),
             session_id: SessionId::new(session),
             kind: "dice.rolled".into(),
-            data: serde_json::Map::new(),
+            data: EventData::default(),
             timestamp: Timestamp::UNIX_EPOCH,
         }
     }
@@ -289,9 +414,89 @@ mod tests {
         for n in 0..MAX_TOPICS + 1 {
             bus.publish_now(event(&n.to_string(), n));
         }
-        let topics = bus.topics();
+        let topics = &bus.topics().of;
         assert!(topics.len() <= MAX_TOPICS && topics.contains_key(&SessionId::new("0")));
         assert!(!topics.contains_key(&SessionId::new("1")));
+    }
+
+    fn large(session: &str, id: usize, bytes: usize) -> Event {
+        let data = json!({ "text": "x".repeat(bytes) });
+        Event { data: EventData::from(data.as_object().unwrap()), ..event(session, id) }
+    }
+
+    #[test]
+    fn kept_events_of_a_session_have_a_bound_in_bytes() {
+        let bus = LocalBus::new();
+        let session = SessionId::new("s");
+        for n in 0..100 {
+            bus.publish_now(large("s", n, KEPT_EVENT_BYTES / 10));
+        }
+        let watch = bus.watch_now(&session, Some("1"));
+        assert_eq!((watch.complete, ids(&watch.missed)), (false, (91..100).collect()));
+        let other = SessionId::new("t");
+        bus.load(&other, (200..300).map(|n| large("t", n, KEPT_EVENT_BYTES / 4)).collect());
+        let watch = bus.watch_now(&other, Some("298"));
+        assert_eq!((watch.complete, ids(&watch.missed)), (true, vec![299]));
+        bus.forget_now(&session);
+        bus.publish_now(large("t", 300, 2 * KEPT_EVENT_BYTES));
+        let watch = bus.watch_now(&other, Some("299"));
+        assert!(!watch.complete && watch.missed.is_empty());
+        assert_eq!(bus.topics().kept_bytes, 0);
+    }
+
+    #[test]
+    fn kept_events_of_all_sessions_have_a_bound_in_bytes() {
+        let bus = LocalBus::new();
+        let sessions = 2 * MAX_KEPT_BYTES / KEPT_EVENT_BYTES;
+        let _watches: Vec<Watch> = (0..sessions / 2)
+            .map(|n| bus.watch_now(&SessionId::new(n.to_string()), None))
+            .collect();
+        for n in 0..sessions {
+            bus.publish_now(large(&n.to_string(), n, KEPT_EVENT_BYTES * 9 / 10));
+            let topics = bus.topics();
+            let kept: usize = topics.of.values().map(|topic| topic.kept_bytes).sum();
+            assert!(kept <= MAX_KEPT_BYTES && kept == topics.kept_bytes, "{n}: {kept}");
+        }
+        // What is loaded to be watched stays until it is.
+        let loaded = (0..9).map(|n| large("loaded", n, KEPT_EVENT_BYTES / 10)).collect();
+        bus.load(&SessionId::new("loaded"), loaded);
+        assert_eq!(bus.watch_now(&SessionId::new("loaded"), Some("7")).missed.len(), 1);
+        let first = bus.watch_now(&SessionId::new("0"), Some("unknown"));
+        assert_eq!(ids(&first.missed), [0], "sessions that nobody watches go first");
+        let last = (sessions - 1).to_string();
+        let last = bus.watch_now(&SessionId::new(last), Some("unknown"));
+        assert_eq!(last.missed.len(), 1);
+    }
+
+    #[test]
+    fn events_that_wait_for_a_watcher_have_a_bound_in_bytes() {
+        let bus = LocalBus::new();
+        let mut watch = bus.watch_now(&SessionId::new("s"), None);
+        for n in 0..20 {
+            bus.publish_now(large("s", n, LANE_BYTES));
+            assert_eq!(watch.events.try_recv().unwrap().id, n.to_string(), "one may be large");
+        }
+        for n in 0..3 {
+            bus.publish_now(large("s", n + 100, LANE_BYTES * 2 / 5));
+        }
+        for n in [100, 101] {
+            assert_eq!(watch.events.try_recv().unwrap().id, n.to_string());
+        }
+        assert_eq!(watch.events.try_recv(), Err(mpsc::error::TryRecvError::Disconnected));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn kept_events_end_with_their_time_and_their_session() {
+        let bus = LocalBus::new();
+        let missed = |name| bus.watch_now(&SessionId::new(name), Some("unknown")).missed.len();
+        bus.publish_now(event("old", 1));
+        bus.publish_now(event("purged", 1));
+        bus.forget(&SessionId::new("purged")).await.unwrap();
+        tokio::time::advance(EVENTS_KEPT_FOR - CLEAN_UP_EVERY).await;
+        assert_eq!((missed("old"), missed("purged")), (1, 0));
+        tokio::time::advance(CLEAN_UP_EVERY).await;
+        bus.publish_now(event("new", 1));
+        assert_eq!((missed("old"), missed("new")), (0, 1));
     }
 
     #[test]

@@ -131,6 +131,11 @@ impl Dialogue {
         self.memory.push_words(words);
     }
 
+    /// Reports whether there are words that were not answered.
+    pub fn has_unanswered(&self) -> bool {
+        self.memory.unanswered().is_some()
+    }
+
     /// Removes and returns the last words if they were not answered.
     pub fn take_unanswered(&mut self) -> Option<String> {
         self.memory.take_unanswered()
@@ -508,14 +513,31 @@ mod tests {
     }
 
     #[test]
+    fn what_a_failed_turn_has_read_is_noted_with_its_words() {
+        let mut d = remembering(10);
+        let kind = ProviderErrorKind::Unavailable;
+        let mut turn = record("hi", &["One."]);
+        turn.end = TurnEnd::Failed(TurnError::Llm(ProviderError::new("m", kind)));
+        turn.rounds = vec![round(0, &["a", "b"])];
+        commit(&mut d, &turn);
+        assert_eq!(contents(&d), ["hi", "One."]);
+        assert_eq!(d.messages()[0].read_from, ["f"]);
+        turn.rounds[0].results = vec![crate::tools::held_call::HELD.into(); 2];
+        commit(&mut d, &turn);
+        assert_eq!(d.messages()[2].read_from, [""; 0], "no tool was called");
+    }
+
+    #[test]
     fn of_a_very_long_turn_the_first_rounds_are_forgotten() {
         let mut d = dialogue();
         let mut turn = record("hi", &["Done."]);
         turn.rounds = vec![round(0, &["a"]), round(0, &["b", "c"]), round(0, &["d"])];
         commit(&mut d, &turn);
         assert_eq!(contents(&d), ["hi", "", "result d", "Done."]);
+        assert_eq!(d.messages()[0].read_from, ["f"], "what they said may be in the answer");
         commit(&mut d, &record("2", &["ok."]));
         assert_eq!(contents(&d), ["2", "ok."]);
+        assert_eq!(d.messages()[0].read_from, [""; 0]);
     }
 
     proptest! {

@@ -10,6 +10,7 @@ use hearken_base::language::is_han;
 use hearken_ports::{ChatMessage, Role};
 
 use super::message_repair;
+use super::tools::held_call::is_own_result;
 use super::tools::outcome::CUT_SHORT;
 use super::turn::{Said, ToolRound, TurnEnd, TurnRecord};
 
@@ -119,7 +120,7 @@ impl Memory {
     /// - If nothing was played back and no tool was called, the turn is forgotten, together with
     ///   earlier unanswered words.
     /// - If the turn failed, only the played part is remembered: a tool result may have made the
-    ///   model fail.
+    ///   model fail. Which tools it came from is noted with the words.
     /// - If the model refused the turn, it is forgotten. If the model refuses two turns in a row,
     ///   the cause is in the remembered messages: all of them are forgotten.
     pub fn commit(&mut self, record: &TurnRecord, heard: PlayedBack) -> bool {
@@ -155,6 +156,9 @@ impl Memory {
         };
         self.refused = false;
         self.push_words(&words);
+        if failed && let Some(asked) = self.messages.last_mut() {
+            asked.note_read(made.iter().chain(&record.rounds).flat_map(read_in));
+        }
         self.messages.append(&mut answer);
         message_repair::repair(&mut self.messages);
         self.forget();
@@ -174,7 +178,12 @@ impl Memory {
             && let Some(calls) = self.messages.iter().position(|m| !m.calls.is_empty())
         {
             let results = self.messages[calls].calls.len();
-            self.messages.drain(calls..=calls + results);
+            let round: Vec<_> = self.messages.drain(calls..=calls + results).collect();
+            let results = round[1..].iter().map(|result| result.content.as_str());
+            let read = round[0].calls.iter().zip(results).filter(|(_, r)| !is_own_result(r));
+            if let Some(asked) = self.messages[..calls].iter_mut().rfind(|m| m.role == Role::User) {
+                asked.note_read(read.map(|(call, _)| call.name.clone()));
+            }
         }
         let first = self.messages.iter().position(is(Role::User)).unwrap_or(self.messages.len());
         self.messages.drain(..first);
@@ -205,6 +214,12 @@ pub(super) fn push_user(messages: &mut Vec<ChatMessage>, words: &str) {
 fn finished(round: &ToolRound) -> Option<ToolRound> {
     let round = round.without(|_, result| result == CUT_SHORT)?;
     Some(ToolRound { after: 0, ..round })
+}
+
+/// Returns the names of the tools whose results the model has read in a round.
+fn read_in(round: &ToolRound) -> impl Iterator<Item = String> {
+    let read = round.calls.iter().zip(&round.results).filter(|(_, result)| !is_own_result(result));
+    read.map(|(call, _)| call.name.clone())
 }
 
 /// Returns the messages of a round: the text played before it, its calls and their results.

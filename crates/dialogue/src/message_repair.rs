@@ -35,7 +35,10 @@ pub fn repair(messages: &mut Vec<ChatMessage>) {
                 kept.extend(round(message, results, &mut used));
             }
             Role::Assistant if message.content.trim().is_empty() => {}
-            _ => kept.push(ChatMessage::new(message.role, message.content)),
+            _ => kept.push(ChatMessage {
+                read_from: message.read_from,
+                ..ChatMessage::new(message.role, message.content)
+            }),
         }
     }
     *messages = kept;
@@ -183,10 +186,9 @@ mod tests {
         let calls = prop::collection::vec(calls, 0..3);
         let role = prop::sample::select(vec![Role::User, Role::Assistant, Role::Tool]);
         (role, ".{0,5}", calls, id).prop_map(|(role, content, calls, answers)| ChatMessage {
-            role,
-            content,
             calls,
             answers,
+            ..ChatMessage::new(role, content)
         })
     }
 

@@ -98,6 +98,9 @@ pub enum PeopleError {
     /// There is no such person.
     #[error("there is no such person")]
     Unknown,
+    /// Another person has spoken since.
+    #[error("another person has spoken since; ask who it is for, and to say it again")]
+    AnotherVoice,
     /// Too few or too many recordings.
     #[error("{SENTENCES} to {MOST_SENTENCES} recordings are needed")]
     Recordings,

@@ -26,12 +26,25 @@ struct Now {
     person: Option<PersonId>,
     /// Whether one could be told by the last words, or by those before the question to which they are the answer.
     told: bool,
+    /// Whether the last words belong to words of another voice: they go on from them, or decide about a call for them.
+    is_mixed: bool,
     ignores_others: bool,
     enrolment: Option<Enrolment>,
     /// Why the last enrolment failed, and whether the next words have come since: the model is told with them.
     failed: Option<(String, bool)>,
     /// Exchanges of each person before this conversation.
     before: HashMap<PersonId, Vec<Exchange>>,
+}
+
+/// What words are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WordsFor {
+    /// Themselves.
+    Themselves,
+    /// A question about a call, which they decide.
+    Decision,
+    /// Words before them that were not answered: both are answered together.
+    Continuation,
 }
 
 /// Voice that is being learned.
@@ -85,16 +98,18 @@ impl SpeakerTracker {
         self.now().ignores_others = ignores;
     }
 
-    /// Notes who has said words that are answered: `decides` if they are the answer to a question about a call. Returns the
-    /// enrolment that is complete with them.
+    /// Notes who has said words that are answered. Returns the enrolment that is complete with them.
     ///
-    /// A yes is too short to tell a voice by, and what was asked for is done for whoever asked. Somebody else who answers
-    /// decides nothing about voices.
-    pub fn heard(&self, speaker: &Speaker, decides: bool) -> Option<Enrolment> {
+    /// A yes is too short to tell a voice by, and what was asked for is done for whoever asked. Somebody else who answers, or
+    /// speaks on, decides nothing about voices.
+    pub fn heard(&self, speaker: &Speaker, words_for: WordsFor) -> Option<Enrolment> {
         let mut now = self.now();
         now.failed = now.failed.take().filter(|(_, told)| !told).map(|(why, _)| (why, true));
         let Some(voice) = &speaker.voice else {
-            now.told &= decides;
+            if words_for == WordsFor::Themselves {
+                now.told = false;
+                now.is_mixed = false;
+            }
             return None;
         };
         let person = speaker.person.as_ref().map(|person| person.id.clone());
@@ -102,7 +117,12 @@ impl SpeakerTracker {
             (None, None) => now.voice.as_ref().is_none_or(|v| self.people.are_alike(v, voice)),
             (before, person) => before == person,
         };
-        now.told = same || !decides;
+        match words_for {
+            WordsFor::Themselves => (now.told, now.is_mixed) = (true, false),
+            WordsFor::Decision => now.told = same,
+            WordsFor::Continuation => now.told &= same,
+        }
+        now.is_mixed |= !same && words_for != WordsFor::Themselves;
         now.voice = Some(Arc::clone(voice));
         now.person = person;
         let enrolment = now.enrolment.as_mut()?;
@@ -144,6 +164,7 @@ impl SpeakerTracker {
     /// # Errors
     /// Too little was said to tell a voice by, or the name cannot be given.
     pub async fn learn(&self, name: &str) -> Result<usize, PeopleError> {
+        self.check_one_voice()?;
         let (voice, known) = {
             let now = self.now();
             let voice = now.voice.clone().filter(|_| now.told);
@@ -168,11 +189,27 @@ impl SpeakerTracker {
         self.people.get(&self.person_id()?)
     }
 
+    /// Remembers a fact about the person who has spoken last.
+    ///
+    /// # Errors
+    /// Nobody who is known has spoken, the fact is empty or too long, or the store failed.
+    pub async fn remember(&self, fact: &str) -> Result<(), PeopleError> {
+        self.check_one_voice()?;
+        let person = self.person().ok_or(PeopleError::Unknown)?;
+        self.people.remember(&person.id, fact).await
+    }
+
+    /// Checks that what is answered was said by one voice: a tool about the person who speaks must not mean another.
+    fn check_one_voice(&self) -> Result<(), PeopleError> {
+        if self.now().is_mixed { Err(PeopleError::AnotherVoice) } else { Ok(()) }
+    }
+
     /// Deletes the person who has spoken last, with all that is known of them.
     ///
     /// # Errors
     /// Nobody who is known has spoken, too little was said to tell a voice by, or the store failed.
     pub async fn forget_person(&self) -> Result<(), PeopleError> {
+        self.check_one_voice()?;
         if !self.now().told {
             return Err(PeopleError::TooShort(1));
         }
@@ -237,8 +274,10 @@ impl SpeakerTracker {
         before.retain(|exchange| exchanges.contains(exchange));
         let skipped = before.len().saturating_sub(EXCHANGES_TOLD);
         for Exchange { said, answered } in &before[skipped..] {
-            write!(told, "\nOn another day {name} said: {said} You answered: {answered}")
-                .unwrap_or_default();
+            write!(told, "\nOn another day {name} said: {said}").unwrap_or_default();
+            if !answered.is_empty() {
+                write!(told, " You answered: {answered}").unwrap_or_default();
+            }
         }
     }
 }

@@ -278,7 +278,7 @@ impl TurnOutput for SpokenOutput<'_> {
                 }
             }
         }
-        let ended = running.end();
+        let ended = running.end(turn.is_continued());
         self.done = ended.iter().all(|ended| ended.failure.is_none());
         Ok(ended.into_iter().map(|ended| ended.text).collect())
     }

@@ -1,5 +1,6 @@
 //! A turn: one input and all work to answer it. Not for doing the work.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -33,6 +34,8 @@ pub struct Turn {
     playback: Arc<watch::Sender<PlaybackControl>>,
     /// Rate of its client's turns, if it is limited.
     rate: Option<TurnRate>,
+    /// True once the turn is counted in it.
+    rate_taken: Arc<AtomicBool>,
     /// Admission permit of the turn, from admission until the turn ends.
     permit: Arc<Mutex<Option<TurnPermit>>>,
     /// Who says its words, once that is known.
@@ -86,6 +89,7 @@ impl Turn {
             progress,
             playback,
             rate: None,
+            rate_taken: Arc::default(),
             permit,
             speaker,
             certain: None,
@@ -235,12 +239,17 @@ impl Turn {
         permit.is_some()
     }
 
-    /// Counts the turn in the rate of its client.
+    /// Counts the turn in the rate of its client, once: the permit may be returned in each pause of the person.
     ///
     /// # Errors
     /// Turns come too fast; the time after which the next one may begin.
     pub fn take_rate(&self) -> Result<(), Duration> {
-        self.rate.as_ref().map_or(Ok(()), TurnRate::take)
+        if self.rate_taken.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.rate.as_ref().map_or(Ok(()), TurnRate::take)?;
+        self.rate_taken.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Takes the permit of another turn, if it has one: nobody else can have it in between.

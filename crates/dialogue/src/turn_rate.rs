@@ -71,7 +71,12 @@ impl TurnRate {
 
 #[cfg(test)]
 mod tests {
+    use hearken_proto::ids::TurnId;
+    use tokio_util::sync::CancellationToken;
+
     use super::*;
+    use crate::admission::Admission;
+    use crate::turn::Turn;
 
     fn begun(rate: &TurnRate, turns: usize) -> usize {
         (0..turns).filter(|_| rate.take().is_ok()).count()
@@ -97,6 +102,22 @@ mod tests {
         let text_client = rates.of(None, Some("y"));
         assert_eq!(begun(&text_client, 100), 30);
         assert_eq!(begun(&rates.of(None, None), 1_000), 1_000);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_turn_counts_once_however_often_a_pause_returns_its_permit() {
+        let settings = AdmissionSettings { turns_per_minute: 2, ..AdmissionSettings::default() };
+        let rate = TurnRates::new(&settings).of(Some("a"), None);
+        let admission = Admission::new(settings);
+        let connection = CancellationToken::new();
+        for number in 0..4 {
+            let turn = Turn::new(TurnId(number), &connection).at_rate(Some(rate.clone()));
+            for _ in 0..9 {
+                let speculation = turn.speculate();
+                assert_eq!(speculation.acquire_permit(&admission), number < 2, "{number}");
+                turn.release_permit();
+            }
+        }
     }
 
     #[tokio::test(start_paused = true)]

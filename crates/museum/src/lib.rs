@@ -21,7 +21,7 @@ use hearken_cluster::SharedCache;
 use hearken_dialogue::LocalTime;
 use hearken_dialogue::tools::schema::off_worker;
 use hearken_dialogue::usage::UsageMeter;
-use hearken_ports::store::{MuseumSession, MuseumStore, StoreError};
+use hearken_ports::store::{ListedMuseumSession, MuseumSession, MuseumStore, StoreError};
 use hearken_ports::usage::LimitReached;
 use hearken_ports::{BoxError, Llm, ProviderError, SessionLocks};
 use hearken_proto::ids::SessionId;
@@ -265,7 +265,7 @@ impl Museum {
         &self,
         offset: u32,
         limit: u32,
-    ) -> Result<(Vec<MuseumSession>, u64), StoreError> {
+    ) -> Result<(Vec<ListedMuseumSession>, u64), StoreError> {
         self.ports.store.list(self.expiring(), offset, limit).await
     }
 

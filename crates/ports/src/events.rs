@@ -1,6 +1,8 @@
 //! Port of the event bus: delivers events of a session to its watchers, on any instance. Not for
 //! the meaning of events.
 
+use std::time::Duration;
+
 use futures_util::future::BoxFuture;
 use hearken_proto::chat::Event;
 use hearken_proto::ids::SessionId;
@@ -10,6 +12,10 @@ use super::BoxError;
 
 /// Number of events kept per session for watchers that reconnect.
 pub const KEPT_EVENTS: usize = 1_000;
+/// Bytes of the events kept per session. The oldest are dropped beyond.
+pub const KEPT_EVENT_BYTES: usize = 256 << 10;
+/// Time for which a session's events are kept after the last one.
+pub const EVENTS_KEPT_FOR: Duration = Duration::from_secs(24 * 3_600);
 
 /// How far an event was published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +39,9 @@ pub trait EventBus: Send + Sync {
         session: &SessionId,
         after: Option<&str>,
     ) -> BoxFuture<'static, Result<Watch, BoxError>>;
+
+    /// Drops the kept events of a session that was purged.
+    fn forget(&self, session: &SessionId) -> BoxFuture<'static, Result<(), BoxError>>;
 }
 
 /// Subscription to a session. Dropping it ends the subscription.

@@ -101,12 +101,17 @@ pub struct ChatMessage {
     pub calls: Vec<ToolRequest>,
     /// Id of the call that a tool message answers; empty for other roles.
     pub answers: String,
+    /// Names of tools whose results the model has read to answer this message of a person, and which are not in the
+    /// conversation any more: what they said may be in the answer. No model is told.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub read_from: Vec<String>,
 }
 
 impl ChatMessage {
     /// Creates a message with this role.
     pub fn new(role: Role, content: impl Into<String>) -> Self {
-        Self { role, content: content.into(), calls: Vec::new(), answers: String::new() }
+        let content = content.into();
+        Self { role, content, calls: Vec::new(), answers: String::new(), read_from: Vec::new() }
     }
 
     /// Creates a message of the model with words and calls.
@@ -120,7 +125,18 @@ impl ChatMessage {
             size_of::<ToolRequest>() + call.id.len() + call.name.len() + call.arguments.len()
         };
         let calls: usize = self.calls.iter().map(call).sum();
-        size_of::<Self>() + self.content.len() + self.answers.len() + calls
+        let read_from: usize =
+            self.read_from.iter().map(|name| size_of::<String>() + name.len()).sum();
+        size_of::<Self>() + self.content.len() + self.answers.len() + calls + read_from
+    }
+
+    /// Notes tools whose results are left out.
+    pub fn note_read(&mut self, tools: impl IntoIterator<Item = String>) {
+        for tool in tools {
+            if !self.read_from.contains(&tool) {
+                self.read_from.push(tool);
+            }
+        }
     }
 
     /// Creates the result message of a call.

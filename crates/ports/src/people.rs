@@ -39,7 +39,7 @@ pub struct Person {
 pub struct Exchange {
     /// Words of the person.
     pub said: String,
-    /// Part of the answer that they heard.
+    /// Part of the answer that they heard. Empty if it may repeat what a stranger wrote, in a result of a tool.
     pub answered: String,
 }
 

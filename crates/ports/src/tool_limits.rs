@@ -37,16 +37,38 @@ pub fn cut_description(description: &str) -> String {
     }
 }
 
-/// Returns the tools of a source within all limits, in order. Of several tools with the same name,
-/// keeps the first: a call reaches that one. Logs what is left out.
+/// Returns the tools of a source within all limits, in order. Logs what is left out.
 pub fn within_limits(source: &str, tools: impl IntoIterator<Item = Tool>) -> Vec<Tool> {
-    let mut kept: Vec<Tool> = Vec::new();
-    let mut left_out = 0_usize;
-    let mut room = MAX_SOURCE_BYTES;
-    let mut memory = MAX_SOURCE_WEIGHT;
-    for mut tool in tools {
-        if kept.iter().any(|known| known.name == tool.name) {
-            continue;
+    let mut limited = LimitedTools::default();
+    for tool in tools {
+        limited.add(tool);
+    }
+    limited.finish(source)
+}
+
+/// Tools of a source within all limits, in order, while they are listed. Of several tools with the same name, the first
+/// stays: a call reaches that one.
+#[derive(Debug)]
+pub struct LimitedTools {
+    kept: Vec<Tool>,
+    left_out: usize,
+    /// Bytes of JSON that are left.
+    room: usize,
+    /// Bytes of memory that are left.
+    memory: usize,
+}
+
+impl Default for LimitedTools {
+    fn default() -> Self {
+        Self { kept: Vec::new(), left_out: 0, room: MAX_SOURCE_BYTES, memory: MAX_SOURCE_WEIGHT }
+    }
+}
+
+impl LimitedTools {
+    /// Adds a tool, or leaves it out. Returns false if no more tools are wanted.
+    pub fn add(&mut self, mut tool: Tool) -> bool {
+        if self.kept.iter().any(|known| known.name == tool.name) {
+            return true;
         }
         tool.description = cut_description(&tool.description);
         let schema = tool.parameters.to_string().len();
@@ -54,26 +76,32 @@ pub fn within_limits(source: &str, tools: impl IntoIterator<Item = Tool>) -> Vec
         let weighs = tool_weight(&tool);
         let fits = tool.name.len() <= MAX_NAME_BYTES
             && schema <= MAX_SCHEMA_BYTES
-            && size <= room
-            && weighs <= MAX_SCHEMA_WEIGHT.min(memory)
-            && kept.len() < MAX_TOOLS;
+            && size <= self.room
+            && weighs <= MAX_SCHEMA_WEIGHT.min(self.memory)
+            && self.kept.len() < MAX_TOOLS;
         if fits {
-            room -= size;
-            memory -= weighs;
-            kept.push(tool);
+            self.room -= size;
+            self.memory -= weighs;
+            self.kept.push(tool);
         } else {
-            left_out += 1;
+            self.left_out += 1;
         }
+        self.kept.len() < MAX_TOOLS && self.left_out < MAX_TOOLS
     }
-    if left_out > 0 {
-        tracing::warn!(
-            source,
-            left_out,
-            kept = kept.len(),
-            "left out tools whose names or schemas are too long, or that are too many"
-        );
+
+    /// Returns the tools, and logs what was left out.
+    pub fn finish(self, source: &str) -> Vec<Tool> {
+        let Self { kept, left_out, .. } = self;
+        if left_out > 0 {
+            tracing::warn!(
+                source,
+                left_out,
+                kept = kept.len(),
+                "left out tools whose names or schemas are too long, or that are too many"
+            );
+        }
+        kept
     }
-    kept
 }
 
 #[cfg(test)]

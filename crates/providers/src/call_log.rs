@@ -163,6 +163,11 @@ impl CallLog {
         wanted.take(most).map(|(_, call)| lock(call).clone()).collect()
     }
 
+    /// Forgets the calls that began until this time, because what was said in them is deleted.
+    pub fn forget(&self, until: Timestamp) {
+        lock(&self.0.calls).last.retain(|(_, call)| lock(call).began > until);
+    }
+
     fn begin(&self, service: TurnService, sent: CallContent) -> OpenCall {
         let mut calls = lock(&self.0.calls);
         calls.number += 1;

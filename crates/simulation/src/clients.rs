@@ -244,7 +244,8 @@ impl Clients {
     }
 
     fn told(&self, conversation: u16, event: &Event, told: Told) {
-        let about = event.data.get("message").and_then(|text| Message::in_text(text.as_str()?));
+        let data = event.data.parse().unwrap_or_default();
+        let about = data.get("message").and_then(|text| Message::in_text(text.as_str()?));
         if about.is_some_and(|message| message.conversation != conversation) {
             self.judge.wrong(format!("the watcher of {conversation} is told of {about:?}"));
         }

@@ -243,6 +243,12 @@ impl EventBus for LivingBus {
         let life = self.life.clone();
         Box::pin(async move { life.within(watching).await })
     }
+
+    fn forget(&self, session: &SessionId) -> BoxFuture<'static, Result<(), BoxError>> {
+        let forgetting = self.bus.forget(session);
+        let life = self.life.clone();
+        Box::pin(async move { life.within(forgetting).await })
+    }
 }
 
 /// The locks of an instance that may be killed.

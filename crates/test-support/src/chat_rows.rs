@@ -41,6 +41,7 @@ pub fn message(role: Role, content: &str) -> Message {
         tool_calls: Vec::new(),
         tool_call_id: None,
         player_id: None,
+        read_from: Vec::new(),
         timestamp: at(1),
     }
 }

@@ -118,7 +118,7 @@ impl<'a> TextOutput<'a> {
                 }
             }
         }
-        let ended = running.end();
+        let ended = running.end(false);
         self.calls.extend(calls.iter().zip(&ended).map(|(call, end)| shown(offer, call, end)));
         ended
     }

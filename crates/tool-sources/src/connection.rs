@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hearken_dialogue::tools::definition::from_mcp;
-use hearken_ports::tool_limits::within_limits;
+use hearken_ports::tool_limits::LimitedTools;
 use hearken_ports::{Tool, ToolCall, ToolError, ToolOutput};
 use rmcp::model::{
     CallToolRequestParams, ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult,
@@ -114,7 +114,8 @@ impl Connection {
     pub(super) async fn tools(&self, page_within: Duration) -> Result<Arc<[Tool]>, String> {
         let peer = self.service.peer();
         let offered = peer.peer_info().is_none_or(|info| info.capabilities.tools.is_some());
-        let pages = every_page(|cursor| async move {
+        let mut tools = LimitedTools::default();
+        let ask = |cursor| async move {
             let params = PaginatedRequestParams::default().with_cursor(cursor);
             let page = tokio::time::timeout(page_within, peer.list_tools(Some(params))).await;
             let page = page.map_err(|_| {
@@ -122,14 +123,14 @@ impl Connection {
             })?;
             let page = page.map_err(|error| mapping::error(&error, "tools/list").to_string())?;
             Ok::<_, String>(Page { tools: page.tools, next: page.next_cursor })
-        });
-        // Some servers have tools and do not say so at first.
-        let tools = match pages.await {
-            Err(_) if !offered => return Ok(Arc::default()),
-            tools => tools?,
         };
+        // Some servers have tools and do not say so at first.
+        match every_page(ask, |tool| tools.add(from_mcp(&tool))).await {
+            Err(_) if !offered => return Ok(Arc::default()),
+            listed => listed?,
+        }
         let source = self.server_name().unwrap_or_default();
-        Ok(within_limits(&source, tools.iter().map(from_mcp)).into())
+        Ok(tools.finish(&source).into())
     }
 
     /// Calls a tool. Dropping the future sends a cancellation to the server.

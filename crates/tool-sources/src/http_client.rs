@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use futures_util::stream::{self, BoxStream};
@@ -11,7 +12,7 @@ use reqwest::header::{
     ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
 };
 use reqwest::{Response, StatusCode};
-use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, JsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_client::{
     AuthRequiredError, HttpStatusError, SseError, StreamableHttpClient, StreamableHttpError,
     StreamableHttpPostResponse,
@@ -32,9 +33,20 @@ const MAX_ERROR_BYTES: usize = 64 << 10;
 type HttpError = StreamableHttpError<reqwest::Error>;
 type Events = BoxStream<'static, Result<Sse, SseError>>;
 
-/// HTTP client of one server.
+/// HTTP client of one connection to a server.
 #[derive(Clone)]
-pub(super) struct RepairingClient(pub(super) reqwest::Client);
+pub(super) struct RepairingClient {
+    client: reqwest::Client,
+    /// The session seems to be lost: it is begun again before the next message is sent.
+    is_lost: Arc<AtomicBool>,
+}
+
+impl RepairingClient {
+    /// Creates the client of a connection.
+    pub(super) fn new(client: reqwest::Client) -> Self {
+        Self { client, is_lost: Arc::default() }
+    }
+}
 
 impl StreamableHttpClient for RepairingClient {
     type Error = reqwest::Error;
@@ -47,7 +59,10 @@ impl StreamableHttpClient for RepairingClient {
         auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<StreamableHttpPostResponse, HttpError> {
-        let mut request = self.0.post(&*uri).header(ACCEPT, BOTH);
+        if session_id.is_some() && self.is_lost.swap(false, Ordering::Relaxed) {
+            return Err(StreamableHttpError::SessionExpired);
+        }
+        let mut request = self.client.post(&*uri).header(ACCEPT, BOTH);
         if let Some(token) = auth_header {
             request = request.bearer_auth(token);
         }
@@ -67,7 +82,7 @@ impl StreamableHttpClient for RepairingClient {
             return Ok(StreamableHttpPostResponse::Accepted);
         }
         if !status.is_success() {
-            return refused(response, &message, in_session).await;
+            return self.refused(response, &message, in_session).await;
         }
         let mut repair = Repair::default();
         repair.note(&message);
@@ -100,7 +115,7 @@ impl StreamableHttpClient for RepairingClient {
         auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<(), HttpError> {
-        self.0.delete_session(uri, session_id, auth_header, custom_headers).await
+        self.client.delete_session(uri, session_id, auth_header, custom_headers).await
     }
 
     async fn get_stream(
@@ -111,7 +126,7 @@ impl StreamableHttpClient for RepairingClient {
         auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<Events, HttpError> {
-        self.0
+        self.client
             .get_stream_with_max_sse_event_size(
                 uri,
                 session_id,
@@ -157,48 +172,84 @@ fn answer(repair: &mut Repair, text: &str) -> Option<ServerJsonRpcMessage> {
     (place < messages.len()).then(|| messages.swap_remove(place))
 }
 
-/// Reads a refusal: a lost session, an error of the protocol, or neither.
-async fn refused(
-    response: Response,
-    message: &ClientJsonRpcMessage,
-    in_session: bool,
-) -> Result<StreamableHttpPostResponse, HttpError> {
-    let status = response.status();
-    if status == StatusCode::UNAUTHORIZED
-        && let Some(told) = header(&response, &WWW_AUTHENTICATE)
-    {
-        return Err(StreamableHttpError::AuthRequired(AuthRequiredError::new(told)));
+impl RepairingClient {
+    /// Reads a refusal: a lost session, an error of the protocol, or neither.
+    async fn refused(
+        &self,
+        response: Response,
+        message: &ClientJsonRpcMessage,
+        in_session: bool,
+    ) -> Result<StreamableHttpPostResponse, HttpError> {
+        let status = response.status();
+        if status == StatusCode::UNAUTHORIZED
+            && let Some(told) = header(&response, &WWW_AUTHENTICATE)
+        {
+            return Err(StreamableHttpError::AuthRequired(AuthRequiredError::new(told)));
+        }
+        let session = header(&response, &SESSION);
+        let retry_after = header(&response, &RETRY_AFTER);
+        let body = body(response, MAX_ERROR_BYTES).await.unwrap_or_default();
+        match lost_session(status, &body).filter(|_| in_session) {
+            // rmcp sends the message again: a call that may have been carried out must not be.
+            Some(LostSession::AtWork) if is_call(message) => {
+                self.is_lost.store(true, Ordering::Relaxed);
+            }
+            Some(_) => return Err(StreamableHttpError::SessionExpired),
+            None => {}
+        }
+        let is_forbidden = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+        let mut repair = Repair::default();
+        repair.note(message);
+        if !is_forbidden
+            && status != StatusCode::TOO_MANY_REQUESTS
+            && let Some(error @ JsonRpcMessage::Error(_)) = answer(&mut repair, &body)
+        {
+            return Ok(StreamableHttpPostResponse::Json(error, session));
+        }
+        if status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error() {
+            return Err(HttpStatusError::new(status.as_u16(), retry_after).into());
+        }
+        let told = mapping::short(&body);
+        Err(StreamableHttpError::UnexpectedServerResponse(format!("HTTP {status}: {told}").into()))
     }
-    let session = header(&response, &SESSION);
-    let retry_after = header(&response, &RETRY_AFTER);
-    let body = body(response, MAX_ERROR_BYTES).await.unwrap_or_default();
-    if in_session && is_lost_session(status, &body) {
-        return Err(StreamableHttpError::SessionExpired);
-    }
-    let is_forbidden = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
-    let mut repair = Repair::default();
-    repair.note(message);
-    if !is_forbidden
-        && status != StatusCode::TOO_MANY_REQUESTS
-        && let Some(error @ JsonRpcMessage::Error(_)) = answer(&mut repair, &body)
-    {
-        return Ok(StreamableHttpPostResponse::Json(error, session));
-    }
-    if status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error() {
-        return Err(HttpStatusError::new(status.as_u16(), retry_after).into());
-    }
-    let told = mapping::short(&body);
-    Err(StreamableHttpError::UnexpectedServerResponse(format!("HTTP {status}: {told}").into()))
+}
+
+fn is_call(message: &ClientJsonRpcMessage) -> bool {
+    let JsonRpcMessage::Request(request) = message else { return false };
+    matches!(request.request, ClientRequest::CallToolRequest(_))
+}
+
+/// When a server has told that the session is lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LostSession {
+    /// Instead of reading the message.
+    Instead,
+    /// Perhaps while it carried the message out.
+    AtWork,
 }
 
 /// The protocol says 404. Servers also say that they do not know the session, or that they were not initialised, with another
-/// status: 400 (Python's SDK), 410, 500, 503.
-fn is_lost_session(status: StatusCode, body: &str) -> bool {
+/// status: 400 (Python's SDK), 410, 500, 503. An error of a tool may speak of another session, such as that of a bank.
+fn lost_session(status: StatusCode, body: &str) -> Option<LostSession> {
+    const UNREAD: [&str; 6] = [
+        "session id",
+        "session not found",
+        "valid session",
+        "unknown session",
+        "no session",
+        "not initialized",
+    ];
     let body = body.to_lowercase();
     let says_so = body.contains("session") || body.contains("not initialized");
     match status {
-        StatusCode::NOT_FOUND | StatusCode::GONE => true,
-        status => says_so && (status == StatusCode::BAD_REQUEST || status.is_server_error()),
+        StatusCode::NOT_FOUND | StatusCode::GONE => Some(LostSession::Instead),
+        StatusCode::BAD_REQUEST if UNREAD.iter().any(|words| body.contains(words)) => {
+            Some(LostSession::Instead)
+        }
+        status if says_so && (status == StatusCode::BAD_REQUEST || status.is_server_error()) => {
+            Some(LostSession::AtWork)
+        }
+        _ => None,
     }
 }
 
@@ -258,19 +309,22 @@ mod tests {
 
     #[test]
     fn a_lost_session_is_known_in_every_form() {
+        let instead = Some(LostSession::Instead);
+        let at_work = Some(LostSession::AtWork);
         for (status, body, lost) in [
-            (404, "", true),
-            (410, "gone", true),
-            (400, "Bad Request: No valid session ID provided", true),
-            (400, r#"{"error":{"message":"Server not initialized"}}"#, true),
-            (500, "Session not found", true),
-            (503, "unknown session", true),
-            (400, r#"{"error":{"message":"the date is wrong"}}"#, false),
-            (500, "boom", false),
-            (403, "session", false),
+            (404, "", instead),
+            (410, "gone", instead),
+            (400, "Bad Request: No valid session ID provided", instead),
+            (400, r#"{"error":{"message":"Server not initialized"}}"#, instead),
+            (400, "the session of the bank has expired", at_work),
+            (500, "Session not found", at_work),
+            (503, "unknown session", at_work),
+            (400, r#"{"error":{"message":"the date is wrong"}}"#, None),
+            (500, "boom", None),
+            (403, "session", None),
         ] {
             let status = StatusCode::from_u16(status).unwrap();
-            assert_eq!(is_lost_session(status, body), lost, "{status} {body}");
+            assert_eq!(lost_session(status, body), lost, "{status} {body}");
         }
     }
 }

@@ -4,10 +4,10 @@
 use std::collections::HashSet;
 use std::future::Future;
 
-use hearken_ports::tool_limits::MAX_TOOLS;
-
 /// Maximum number of pages.
 const MAX_PAGES: usize = 100;
+/// Longest cursor. A page with a longer one is the last.
+const MAX_CURSOR_BYTES: usize = 4 << 10;
 
 /// One page of tools.
 pub(super) struct Page<T> {
@@ -17,34 +17,32 @@ pub(super) struct Page<T> {
     pub(super) next: Option<String>,
 }
 
-/// Reads all pages and returns their tools in order. Ends at a cursor that is missing, empty or was
-/// seen before, and at the limits; tools read until then are returned.
+/// Reads all pages and gives their tools to `add`, in order: of a list that is too large, no more than a page is held.
+/// Ends at a cursor that is missing, empty or was seen before, after many pages, and where `add` returns false.
 ///
 /// # Errors
 /// Error of the first page that cannot be read.
 pub(super) async fn every_page<T, E, F>(
     mut ask: impl FnMut(Option<String>) -> F,
-) -> Result<Vec<T>, E>
+    mut add: impl FnMut(T) -> bool,
+) -> Result<(), E>
 where
     F: Future<Output = Result<Page<T>, E>>,
 {
-    let mut tools = Vec::new();
     let mut seen = HashSet::new();
     let mut cursor = None;
     for _ in 0..MAX_PAGES {
         let page = ask(cursor.take()).await?;
-        tools.extend(page.tools.into_iter().take(MAX_TOOLS - tools.len()));
-        let Some(next) = page.next.filter(|next| !next.is_empty()) else { return Ok(tools) };
-        if tools.len() >= MAX_TOOLS || !seen.insert(next.clone()) {
+        let goes_on = page.tools.into_iter().all(&mut add);
+        let next = page.next.filter(|next| !next.is_empty() && next.len() <= MAX_CURSOR_BYTES);
+        let Some(next) = next else { return Ok(()) };
+        if !goes_on || !seen.insert(next.clone()) {
             break;
         }
         cursor = Some(next);
     }
-    tracing::warn!(
-        tools = tools.len(),
-        "stopped listing tools at the limit, or at a repeated cursor"
-    );
-    Ok(tools)
+    tracing::warn!("stopped listing tools at the limit, or at a repeated cursor");
+    Ok(())
 }
 
 #[cfg(test)]
@@ -59,12 +57,17 @@ mod tests {
     /// tools read.
     fn read(next: impl Fn(usize) -> Option<String>) -> Vec<usize> {
         let mut asked = 0;
-        let pages = every_page(|_| {
+        let mut tools = Vec::new();
+        let ask = |_| {
             asked += 1;
             let page = Page { tools: vec![asked], next: next(asked) };
             async move { Ok::<_, Infallible>(page) }
-        });
-        let Ok(tools) = pages.now_or_never().unwrap();
+        };
+        let add = |tool| {
+            tools.push(tool);
+            true
+        };
+        let Ok(()) = every_page(ask, add).now_or_never().unwrap();
         tools
     }
 
@@ -83,22 +86,32 @@ mod tests {
     }
 
     #[test]
-    fn only_so_many_tools_are_kept() {
-        let pages = every_page(|_| async {
-            Ok::<_, Infallible>(Page { tools: vec![0; 999], next: Some("x".into()) })
-        });
-        assert_eq!(pages.now_or_never().unwrap().unwrap().len(), MAX_TOOLS);
+    fn pages_end_where_no_more_tools_are_wanted() {
+        let mut left = 1_500;
+        let mut pages = 0;
+        let ask = |_| {
+            pages += 1;
+            let page = Page { tools: vec![(); 999], next: Some(pages.to_string()) };
+            async move { Ok::<_, Infallible>(page) }
+        };
+        let add = |()| {
+            left -= 1;
+            left > 0
+        };
+        every_page(ask, add).now_or_never().unwrap().unwrap();
+        assert_eq!((pages, left), (2, 0));
+        assert_eq!(read(|n| Some(n.to_string().repeat(MAX_CURSOR_BYTES + 1))), [1]);
     }
 
     #[test]
     fn each_page_is_asked_for_by_the_cursor_before() {
         let mut cursors = Vec::new();
-        let pages = every_page(|cursor| {
+        let ask = |cursor| {
             cursors.push(cursor);
             let next = (cursors.len() < 3).then(|| format!("c{}", cursors.len()));
             async move { Ok::<_, Infallible>(Page { tools: vec![()], next }) }
-        });
-        pages.now_or_never().unwrap().unwrap();
+        };
+        every_page(ask, |()| true).now_or_never().unwrap().unwrap();
         assert_eq!(cursors, [None, Some("c1".into()), Some("c2".into())]);
     }
 }

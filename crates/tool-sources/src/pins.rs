@@ -13,6 +13,8 @@ use tokio::sync::Notify;
 
 /// Maximum number of pins. A tool that was not pinned for want of room counts as changed.
 const MAX_PINS: usize = 20_000;
+/// Maximum number of pins of one agent: one that names its tools anew at each connection takes no other's room.
+const MAX_PINS_OF_AGENT: usize = 2_000;
 
 /// Agent, source and tool.
 type Key = (String, String, String);
@@ -102,10 +104,10 @@ impl SourcePins {
         let mut known = self.all.lock();
         let mut added = false;
         let mut unpinned = 0_usize;
+        let mut room = self.room(&known);
         for tool in tools {
             let key = self.key(&tool.name);
             let hash = hash(tool);
-            let is_full = known.len() >= MAX_PINS;
             match known.get_mut(&key) {
                 Some(pin) if pin.hash == hash || pin.logged == hash => {}
                 Some(pin) => {
@@ -118,7 +120,8 @@ impl SourcePins {
                     pin.logged = hash;
                 }
                 // The first definition is trusted: what counts is whether it says something else later. Decision 0050.
-                None if !is_full => {
+                None if room > 0 => {
+                    room -= 1;
                     known.insert(key, Pin::new(hash, false));
                     added = true;
                 }
@@ -132,6 +135,17 @@ impl SourcePins {
         if unpinned > 0 {
             tracing::warn!(source = self.source, unpinned, "too many tools are pinned");
         }
+    }
+
+    /// Returns how many more tools of the agent may be pinned.
+    fn room(&self, known: &BTreeMap<Key, Pin>) -> usize {
+        let room = MAX_PINS.saturating_sub(known.len());
+        if self.agent.is_empty() {
+            return room;
+        }
+        let first = (self.agent.clone(), String::new(), String::new());
+        let its = known.range(first..).take_while(|((agent, ..), _)| *agent == self.agent);
+        room.min(MAX_PINS_OF_AGENT.saturating_sub(its.count()))
     }
 
     /// Reports whether this definition is another one than that of its pin. `None` if it has none.
@@ -263,12 +277,20 @@ mod tests {
     #[test]
     fn only_so_many_are_pinned() {
         let pins = Pins::default();
-        for source in 0..=MAX_PINS / 500 {
-            let tools: Vec<Tool> = (0..500).map(|n| tool(&n.to_string(), "", "{}")).collect();
+        let tools: Vec<Tool> = (0..500).map(|n| tool(&n.to_string(), "", "{}")).collect();
+        // An agent that names its tools anew at each connection takes no other's room.
+        for source in 0..=MAX_PINS_OF_AGENT / 500 {
             pins.of("a", &source.to_string()).note(&tools);
         }
+        assert_eq!(pins.unstored().len(), MAX_PINS_OF_AGENT);
+        let last = pins.of("a", &(MAX_PINS_OF_AGENT / 500).to_string());
+        assert_eq!(last.is_changed(&tools[0]), None);
+        let other = pins.of("b", "0");
+        other.note(&tools);
+        assert_eq!(other.is_changed(&tools[0]), Some(false));
+        for source in 0..=MAX_PINS / 500 {
+            pins.of("", &source.to_string()).note(&tools);
+        }
         assert_eq!(pins.unstored().len(), MAX_PINS);
-        let last = pins.of("a", &(MAX_PINS / 500).to_string());
-        assert_eq!(last.is_changed(&tool("0", "", "{}")), None);
     }
 }

@@ -196,7 +196,8 @@ async fn http_opened(
     if let Some(bearer) = bearer {
         config = config.auth_header(bearer.expose());
     }
-    let transport = StreamableHttpClientTransport::with_client(RepairingClient(client), config);
+    let transport =
+        StreamableHttpClientTransport::with_client(RepairingClient::new(client), config);
     within(server, token, Connection::open(transport, era, server.elicitation)).await
 }
 

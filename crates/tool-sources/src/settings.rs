@@ -162,6 +162,10 @@ impl ToolServer {
         if self.name.is_empty() || self.name.len() > 64 || self.name.contains(char::is_control) {
             return Err(wrong("`name` must have 1 to 64 characters".into()));
         }
+        if self.name.chars().all(|c| c == '.') {
+            // Clients and proxies drop a part `.` or `..` of a path: nobody could remove such a server.
+            return Err(wrong("`name` must have a character other than `.`".into()));
+        }
         if RESERVED.contains(&self.name.as_str()) {
             return Err(wrong(format!("`name` may not be one of {}", RESERVED.join(", "))));
         }
@@ -273,6 +277,7 @@ mod tests {
         for (text, says) in [
             ("url = 'http://a/'", "`name` must have"),
             ("name = 'builtin'\nurl = 'http://a/'", "`name` may not be one of device,"),
+            ("name = '..'\nurl = 'http://a/'", "a character other than `.`"),
             ("name = 'a'\nurl = 'http://a/'\ndevices = ['']", "`devices` has an empty id"),
             ("name = 'a'", "either `url` or `command`"),
             ("name = 'a'\nurl = 'http://a/'\ncommand = 'b'", "either `url` or `command`"),

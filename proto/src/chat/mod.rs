@@ -3,11 +3,11 @@
 //! control, nor for refusals, which are in the fault table.
 
 mod bodies;
+mod event;
 mod watch;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::ids::SessionId;
@@ -17,6 +17,7 @@ pub use bodies::{
     CreateSession, CreateSnapshot, Done, LimitViolation, MessagesBody, SessionsBody, SnapshotsBody,
     TurnInfo, check_user,
 };
+pub use event::{Event, EventData};
 pub use watch::{WatchMessage, WatchRequest, matches};
 
 /// Maximum length of a person's message, in characters.
@@ -116,6 +117,9 @@ pub struct Message {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub player_id: Option<String>,
+    /// Tools whose results the answer to this message was made of, and which are left out because they are too long.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub read_from: Vec<String>,
     /// Time of the message.
     #[schema(value_type = String, format = DateTime)]
     pub timestamp: Timestamp,
@@ -160,23 +164,4 @@ pub struct Snapshot {
     /// Creation time.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
-}
-
-/// Event in a session.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Event {
-    /// Id of the event, a UUID.
-    pub id: String,
-    /// Session of the event.
-    #[schema(value_type = String, format = Uuid)]
-    pub session_id: SessionId,
-    /// Kind of event, for example `combat.attack_resolved`.
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// Data of the event.
-    #[schema(value_type = Object)]
-    pub data: Map<String, Value>,
-    /// Time of the event.
-    #[schema(value_type = String, format = DateTime)]
-    pub timestamp: Timestamp,
 }

@@ -109,6 +109,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::chat::EventData;
 
     #[test]
     fn messages_have_the_documents_shape() {
@@ -117,7 +118,7 @@ mod tests {
             id: "e".into(),
             session_id: id.clone(),
             kind: "dice.rolled".into(),
-            data: serde_json::Map::new(),
+            data: EventData::default(),
             timestamp: "2024-01-01T12:00:00Z".parse().unwrap(),
         };
         let read = |told: WatchMessage| serde_json::from_str::<Value>(&told.encode()).unwrap();

@@ -43,7 +43,7 @@ struct Stored {
 pub enum AccountError {
     /// The name is not one.
     #[error(
-        "a name has 1 to {MAX_NAME_CHARS} characters: letters and digits without accents, `.`, `_`, `-`"
+        "a name has 1 to {MAX_NAME_CHARS} characters: letters and digits without accents, `.`, `_`, `-`, and not only `.`"
     )]
     Name,
     /// Somebody has the name.
@@ -52,6 +52,9 @@ pub enum AccountError {
     /// There are enough.
     #[error("there are {MAX_ACCOUNTS} accounts already: delete one")]
     TooMany,
+    /// The account was changed at another instance at the same time.
+    #[error("somebody else has just changed this account: try again")]
+    Changed,
     /// Nobody has the name.
     #[error("nobody has this name")]
     Unknown,
@@ -66,7 +69,9 @@ fn key(name: &str) -> String {
 
 fn is_name(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    (1..=MAX_NAME_CHARS).contains(&name.len()) && name.chars().all(fits)
+    // Clients and proxies drop a part `.` or `..` of a path: nobody could change such an account.
+    let is_dots = name.chars().all(|c| c == '.');
+    (1..=MAX_NAME_CHARS).contains(&name.len()) && name.chars().all(fits) && !is_dots
 }
 
 /// Returns what logs in somebody with an account, and their right.
@@ -142,7 +147,8 @@ impl AdminSessions {
             return Err(AccountError::TooMany);
         }
         let account = Account { name, right, created: now, hash };
-        self.keep(&account, "account added", by, now).await?;
+        let told = told(&account.name, right, "account added", by, now);
+        self.store.change(&[(key(&account.name), Some(account.stored()))], &told).await?;
         Ok(account)
     }
 
@@ -164,13 +170,18 @@ impl AdminSessions {
         };
         let _one_at_a_time = self.refresh_lock.lock().await;
         let was = self.account(name).await?;
+        let before = was.stored();
         let account = Account {
             right: right.unwrap_or(was.right),
             hash: hash.unwrap_or_else(|| was.hash.clone()),
             ..was
         };
-        self.keep(&account, "account changed", by, now).await?;
-        Ok(account)
+        let told = told(&account.name, account.right, "account changed", by, now);
+        let key = key(&account.name);
+        match self.store.replace(&key, &before, &account.stored(), &told).await? {
+            true => Ok(account),
+            false => Err(AccountError::Changed),
+        }
     }
 
     /// Deletes an account; its sessions end.
@@ -189,35 +200,32 @@ impl AdminSessions {
         Ok(self.store.change(&[(key(&name), None)], &told).await?)
     }
 
-    /// Gives somebody with an account another password. Returns it as a credential.
+    /// Gives somebody with an account that has this credential another password. Returns it as a credential; `None` if
+    /// another instance has deleted the account meanwhile, or has given it another password.
     pub(super) async fn set_account_password(
         &self,
         name: &str,
+        current: &Credential,
         password: &str,
         told: &AuditEntry,
-    ) -> Result<Credential, StoreError> {
+    ) -> Result<Option<Credential>, StoreError> {
         let hash = self.passwords.hashed(password).await?;
-        if let Some(was) = account_of(&*self.store, name).await? {
+        while let Some(was) = account_of(&*self.store, name).await?
+            && was.credential() == *current
+        {
+            let before = was.stored();
             let account = Account { hash: hash.clone(), ..was };
-            self.store.change(&[(key(name), Some(account.stored()))], told).await?;
+            // False if its right was changed: that stays.
+            if self.store.replace(&key(name), &before, &account.stored(), told).await? {
+                return Ok(Some(Credential::Chosen(hash)));
+            }
         }
-        Ok(Credential::Chosen(hash))
+        Ok(None)
     }
 
     async fn account(&self, name: &str) -> Result<Account, AccountError> {
         let found = account_of(&*self.store, &name.to_lowercase()).await?;
         found.ok_or(AccountError::Unknown)
-    }
-
-    async fn keep(
-        &self,
-        account: &Account,
-        what: &str,
-        by: &str,
-        now: Timestamp,
-    ) -> Result<(), StoreError> {
-        let told = told(&account.name, account.right, what, by, now);
-        self.store.change(&[(key(&account.name), Some(account.stored()))], &told).await
     }
 }
 

@@ -72,7 +72,7 @@ pub(crate) struct AccountChange {
 fn refusal_of(error: &AccountError) -> Refusal {
     let fault = match error {
         AccountError::Name => Fault::BadRequest,
-        AccountError::Taken | AccountError::TooMany => Fault::Conflict,
+        AccountError::Taken | AccountError::TooMany | AccountError::Changed => Fault::Conflict,
         AccountError::Unknown => Fault::NotFound,
         AccountError::Store(error) => return store_failed(error),
     };

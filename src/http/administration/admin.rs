@@ -6,9 +6,9 @@ use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use actix_web::{HttpRequest, HttpResponse, web};
-use hearken_cluster::{LocalLimit, RateLimit as _};
+use hearken_cluster::RateLimit;
 use hearken_museum::Museum;
-use hearken_ports::store::{AuditEntry, MuseumSession, SettingsStore};
+use hearken_ports::store::{AuditEntry, ListedMuseumSession, SettingsStore};
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::SessionId;
 use hearken_providers::LlmFigures;
@@ -71,7 +71,7 @@ pub struct Admin {
     /// Numbers of connections, and the models' cost.
     pub figures: Arc<dyn Fn() -> Figures + Send + Sync>,
     /// Rate limit of log-in attempts, by address.
-    pub attempts: LocalLimit,
+    pub attempts: Arc<dyn RateLimit>,
 }
 
 pub(crate) fn not_logged_in(error: &LoginError) -> Refusal {
@@ -284,29 +284,29 @@ struct MuseumSessionShown {
     #[schema(value_type = String, format = DateTime)]
     expires_at: Timestamp,
     /// Number of the client's functions.
-    functions: usize,
+    functions: u64,
     id: String,
     /// Always `museum`.
     kind: &'static str,
     #[schema(value_type = String, format = DateTime)]
     last_used_at: Timestamp,
     /// Number of messages of its dialogue.
-    messages: usize,
+    messages: u64,
     /// Number of its uses.
     requests: i64,
 }
 
-impl From<MuseumSession> for MuseumSessionShown {
-    fn from(session: MuseumSession) -> Self {
+impl From<ListedMuseumSession> for MuseumSessionShown {
+    fn from(session: ListedMuseumSession) -> Self {
         Self {
             client_metadata: session.metadata,
             created_at: session.created_at,
             expires_at: session.expires_at,
-            functions: session.functions.len(),
+            functions: session.functions,
             id: session.id.as_str().to_owned(),
             kind: "museum",
             last_used_at: session.last_used_at,
-            messages: session.history.len(),
+            messages: session.messages,
             requests: session.requests,
         }
     }

@@ -77,7 +77,10 @@ fn failure_of(error: &BoxError) -> Refusal {
 fn refusal_of(error: &PeopleError) -> Refusal {
     let (fault, remedy) = match error {
         PeopleError::Store(error) => return failure_of(error),
-        PeopleError::Name | PeopleError::Recordings | PeopleError::Fact => (Fault::BadRequest, ""),
+        PeopleError::Name
+        | PeopleError::Recordings
+        | PeopleError::Fact
+        | PeopleError::AnotherVoice => (Fault::BadRequest, ""),
         PeopleError::TooShort(_) => (Fault::BadRequest, ": give one of a whole sentence"),
         PeopleError::NotAlike => {
             (Fault::BadRequest, ": record one person alone, close by and in a quiet place")

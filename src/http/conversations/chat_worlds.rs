@@ -63,8 +63,7 @@ pub(crate) async fn make_snapshot(
     let wanted = json::read_optional::<CreateSnapshot>(&bytes);
     let wanted = wanted.map_err(|e| unfit(&e.about("the body")))?.unwrap_or_default();
     wanted.check().map_err(|e| unfit(&e))?;
-    chats.service.check_share(&session.asker).await.map_err(|e| refusal_of(&e))?;
-    let made = chats.service.make_snapshot(&session.id, wanted).await;
+    let made = chats.service.make_snapshot(&session.asker, &session.id, wanted).await;
     Ok(HttpResponse::Created().json(made.map_err(|e| refusal_of(&e))?))
 }
 

@@ -34,7 +34,7 @@ const MAX_REPORT_BYTES: usize = 64 * 1024;
 /// Longest text of a report that is stored, in characters.
 pub(crate) const MAX_REPORT_CHARS: usize = 64;
 /// Longest wait for the store when its result is not needed.
-const NOTING: Duration = Duration::from_millis(400);
+const NOTING: Duration = Duration::from_secs(1);
 /// Time for which firmware polls its binding before it shows a new code, in milliseconds;
 /// xiaozhi.me sends the same value.
 const ACTIVATION_TIMEOUT_MS: u32 = 30_000;
@@ -153,6 +153,9 @@ pub(crate) async fn check(
         let about = format!("Boards whose OTA address this is connect to {address}\n");
         return Ok(HttpResponse::Ok().content_type(ContentType::plaintext()).body(about));
     }
+    if is_of_foreign_page(&request) {
+        return Err(refusal(Fault::Forbidden, "a page of another site cannot report a device"));
+    }
     let caller = Caller::from_request(&request)?;
     let body = body(payload, MAX_REPORT_BYTES).await?;
     access.auth.allows(&caller.device_id)?;
@@ -193,6 +196,13 @@ pub(crate) async fn check(
         });
     }
     Ok(HttpResponse::Ok().json(answer))
+}
+
+/// Reports whether a browser asks for a page of another site, as for a picture: such a request has no `Origin`. Devices send no
+/// such header.
+fn is_of_foreign_page(request: &HttpRequest) -> bool {
+    let site = request.headers().get("sec-fetch-site").and_then(|site| site.to_str().ok());
+    matches!(site, Some("cross-site" | "same-site"))
 }
 
 /// Records the device's contact. Errors of the store are only logged: the device works without it. A

@@ -4,7 +4,7 @@
 use actix_web::{HttpResponse, web};
 use hearken_base::{Secret, wall_clock};
 use hearken_cluster::Cluster;
-use hearken_ports::store::{AuditEntry, MAX_TOOL_TOKENS, ToolToken};
+use hearken_ports::store::{AuditEntry, MAX_TOOL_TOKENS, SettingsStore, ToolToken};
 use hearken_proto::fault::Fault;
 use hearken_tool_sources::{DEFAULT_AGENT, MAX_AGENT_BYTES};
 use jiff::Timestamp;
@@ -18,7 +18,7 @@ use crate::http::devices::device_records::{agent_of, disconnect, id_of, text_of}
 use crate::http::extract::{JsonBody, Operator};
 use crate::http::fault::{Faults, Refusal, RouteResult, refusal, store_failed};
 use crate::http::request_identity::Caller;
-use crate::http::{AccessControl, Admin, DeviceEndpoint, ToolsApi};
+use crate::http::{AccessControl, DeviceEndpoint, ToolsApi};
 
 /// Path of the tokens of a device.
 pub(crate) const OF_DEVICE: &str = "/api/devices/{id}/tokens";
@@ -33,12 +33,17 @@ const MAX_CHARS: usize = 64;
 const SERIAL_DIGITS: usize = 12;
 
 /// Writes down who has done this.
-async fn note(admin: &Admin, by: &Operator, what: &str, details: Value) -> Result<(), Refusal> {
+async fn note(
+    audit: &web::Data<dyn SettingsStore>,
+    by: &Operator,
+    what: &str,
+    details: Value,
+) -> Result<(), Refusal> {
     let at = Timestamp::now();
     let who = by.name().to_owned();
     let what = what.to_owned();
     let entry = AuditEntry { number: 0, at, who, what, details };
-    admin.store.note(&entry).await.map_err(|error| store_failed(&error))
+    audit.note(&entry).await.map_err(|error| store_failed(&error))
 }
 
 /// Validates a field that may be left out or blank.
@@ -79,7 +84,7 @@ pub(crate) async fn make_for_device(
     path: web::Path<String>,
     asked: JsonBody<TokenOfDevice>,
     access: web::Data<AccessControl>,
-    admin: web::Data<Admin>,
+    audit: web::Data<dyn SettingsStore>,
 ) -> RouteResult {
     let device_id = id_of(&path);
     let wanted = given("client_id", asked.0.client_id.as_deref())?.map(Secret::new);
@@ -101,7 +106,7 @@ pub(crate) async fn make_for_device(
     if bound.map_err(|e| store_failed(&e))?.is_none() {
         return Err(refusal(Fault::Conflict, "the device has just got another client: try again"));
     }
-    note(&admin, &by, "device token made", json!({"device_id": device_id.as_str()})).await?;
+    note(&audit, &by, "device token made", json!({"device_id": device_id.as_str()})).await?;
     let client_id = caller.client_id.expose().to_owned();
     let device_id = device_id.as_str().to_owned();
     Ok(HttpResponse::Created().json(DeviceToken { device_id, client_id, token, expires }))
@@ -117,13 +122,13 @@ pub(crate) async fn revoke_of_device(
     access: web::Data<AccessControl>,
     device_endpoint: web::Data<DeviceEndpoint>,
     cluster: web::Data<Cluster>,
-    admin: web::Data<Admin>,
+    audit: web::Data<dyn SettingsStore>,
 ) -> RouteResult {
     let id = id_of(&path);
     let revoked = access.store.revoke_tokens(&id, wall_clock::dates().latest).await;
     revoked.map_err(|error| store_failed(&error))?;
     disconnect(&cluster, &device_endpoint, &id).await?;
-    note(&admin, &by, "device tokens revoked", json!({"device_id": id.as_str()})).await?;
+    note(&audit, &by, "device tokens revoked", json!({"device_id": id.as_str()})).await?;
     Ok(HttpResponse::NoContent().finish())
 }
 
@@ -196,7 +201,7 @@ pub(crate) async fn make_for_tools(
     by: Operator,
     asked: JsonBody<NewToolToken>,
     api: web::Data<ToolsApi>,
-    admin: web::Data<Admin>,
+    audit: web::Data<dyn SettingsStore>,
 ) -> RouteResult {
     let NewToolToken { agent, name } = asked.0;
     let agent = agent_of(agent.as_deref().unwrap_or(DEFAULT_AGENT))?;
@@ -209,7 +214,7 @@ pub(crate) async fn make_for_tools(
     let stored = ToolToken { serial, agent, name, made, made_by, revoked: None };
     full_unless(api.registry.add_tool_token(&stored).await.map_err(|e| store_failed(&e))?)?;
     let details = json!({"serial": stored.serial, "agent": stored.agent, "name": stored.name});
-    note(&admin, &by, "tool token made", details).await?;
+    note(&audit, &by, "tool token made", details).await?;
     Ok(HttpResponse::Created().json(MadeToolToken { token, shown: stored.into() }))
 }
 
@@ -221,7 +226,7 @@ pub(crate) async fn revoke_of_tools(
     by: Operator,
     serial: web::Path<String>,
     api: web::Data<ToolsApi>,
-    admin: web::Data<Admin>,
+    audit: web::Data<dyn SettingsStore>,
 ) -> RouteResult {
     let is_digit = |c: u8| c.is_ascii_digit() || (b'a'..=b'f').contains(&c);
     if serial.len() != SERIAL_DIGITS || !serial.bytes().all(is_digit) {
@@ -229,7 +234,7 @@ pub(crate) async fn revoke_of_tools(
     }
     let revoked = api.registry.revoke_tool_token(&serial, Timestamp::now()).await;
     full_unless(revoked.map_err(|error| store_failed(&error))?)?;
-    note(&admin, &by, "tool token revoked", json!({"serial": *serial})).await?;
+    note(&audit, &by, "tool token revoked", json!({"serial": *serial})).await?;
     Ok(HttpResponse::NoContent().finish())
 }
 

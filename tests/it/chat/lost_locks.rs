@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hearken_chat::turns::RequestOptions;
-use hearken_chat::{ChatError, ChatService};
+use hearken_chat::{Asker, ChatError, ChatService};
 use hearken_cluster::LocalLocks;
 use hearken_dialogue::testkit::LlmAct;
 use hearken_dialogue::testkit::ten_turns::{Conversation, TurnSeen, assert_undisturbed, ten_turns};
@@ -18,7 +18,7 @@ use hearken_proto::chat::CreateSnapshot;
 use hearken_proto::fault::Fault;
 use hearken_test_support::eventually;
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::in_process::{ChatInProcess, HIT};
 
@@ -59,7 +59,7 @@ impl Conversation for Talk<'_> {
         let told = self.chat.say(&format!("question {n}"), None).await.unwrap();
         let mut events = Vec::new();
         while let Ok(event) = self.watch.events.try_recv() {
-            events.push(format!("{}: {}", event.kind, Value::Object(event.data)));
+            events.push(format!("{}: {}", event.kind, event.data.as_str()));
         }
         let rows = self.chat.said().await.split_off(self.before);
         let prompts = script.prompts.lock().unwrap();
@@ -149,7 +149,9 @@ async fn a_clock_that_was_set_back_costs_one_message_at_most() {
 async fn a_clock_that_was_set_back_costs_one_snapshot_at_most() {
     let chat = ChatInProcess::start().await;
     let overtaken = |fault: ChatError| assert_eq!(fault.fault(), Fault::VersionConflict);
-    let make = async || chat.service.make_snapshot(&chat.id, CreateSnapshot::default()).await;
+    let make = async || {
+        chat.service.make_snapshot(&Asker::Anybody, &chat.id, CreateSnapshot::default()).await
+    };
     let ahead = |hours: i64| Timestamp::now().as_microsecond() + hours * 3_600_000_000;
     for hours in [1, 2] {
         chat.locks.fence.store(ahead(hours), Ordering::Relaxed);

@@ -40,7 +40,7 @@ impl Bus {
 }
 
 fn message(event: &Event) -> String {
-    event.data["message"].as_str().unwrap().to_owned()
+    event.data.parse().unwrap()["message"].as_str().unwrap().to_owned()
 }
 
 impl EventBus for Bus {
@@ -63,6 +63,10 @@ impl EventBus for Bus {
         after: Option<&str>,
     ) -> BoxFuture<'static, Result<Watch, BoxError>> {
         self.inner.watch(session, after)
+    }
+
+    fn forget(&self, session: &SessionId) -> BoxFuture<'static, Result<(), BoxError>> {
+        self.inner.forget(session)
     }
 }
 

@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use hearken_chat::ChatError;
+use hearken_chat::{Asker, ChatError};
 use hearken_dialogue::testkit::LlmAct;
 use hearken_ports::{ChatStore as _, ProviderErrorKind, StateError, StateServer as _};
 use hearken_proto::chat::{ChatStatus, CreateSnapshot, Snapshot};
@@ -26,7 +26,10 @@ impl ChatInProcess {
     }
 
     async fn snapshot(&self) -> Snapshot {
-        self.service.make_snapshot(&self.id, CreateSnapshot::default()).await.unwrap()
+        self.service
+            .make_snapshot(&Asker::Anybody, &self.id, CreateSnapshot::default())
+            .await
+            .unwrap()
     }
 
     async fn version(&self, id: &SessionId) -> Option<i64> {
@@ -38,7 +41,8 @@ impl ChatInProcess {
 async fn a_snapshot_before_the_first_message_brings_the_world_back() {
     let mut chat = ChatInProcess::start().await;
     let id = ChatInProcess::session(&chat.service).await;
-    let first = chat.service.make_snapshot(&id, CreateSnapshot::default()).await.unwrap();
+    let first =
+        chat.service.make_snapshot(&Asker::Anybody, &id, CreateSnapshot::default()).await.unwrap();
     assert_eq!((first.state_version, first.message_count), (chat.version(&id).await, 0));
     let empty = chat.state.state(&id).await.unwrap()["characters"].clone();
     chat.id = id.clone();

@@ -117,6 +117,14 @@ async fn headers_are_enough_and_what_is_missing_is_named() {
     assert_eq!(seen.headers()["content-type"], "text/plain; charset=utf-8");
     assert!(seen.text().await.unwrap().contains(&server.device_url()));
     for (case, asked, status, about) in [
+        (
+            "a picture in a page of another site",
+            client
+                .get(server.http_url("/xiaozhi/ota/?device-id=browser"))
+                .header("Sec-Fetch-Site", "cross-site"),
+            403,
+            "another site",
+        ),
         ("no id", client.post(server.http_url("/xiaozhi/ota/")), 400, "Device-Id"),
         ("a bar", client.post(server.http_url("/xiaozhi/ota/?device-id=a|b")), 400, "Device-Id"),
         (

@@ -103,6 +103,20 @@ async fn a_token_lets_its_client_in_until_it_is_revoked_also_after_a_restart() {
 }
 
 #[tokio::test]
+async fn tokens_are_made_also_where_there_are_no_log_ins() {
+    let vendors = Vendors::start().await;
+    let server = TestServer::start(&vendors, |config| {
+        known(config);
+        config.admin.enabled = false;
+    })
+    .await;
+    let (_, serial) = make(&server, json!({})).await;
+    assert_eq!(ask(&server, Method::DELETE, &format!("/{serial}"), Value::Null).await.0, 204);
+    assert!(all(&server).await[0]["revoked"].is_string());
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn wrong_requests_are_told_what_to_write() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, known).await;

@@ -61,7 +61,7 @@ pub(crate) enum Tool {
     Quick,
     /// Of the server; takes 2 s.
     Slow,
-    /// The same; goes on when its turn is cut.
+    /// The same; goes on also when its turn is cut.
     Finishes,
     /// Of the server; fails.
     Fails,

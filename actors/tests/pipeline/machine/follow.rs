@@ -9,7 +9,7 @@ use hearken_socket::testkit::Received;
 
 use super::events::{Hears, Mode};
 use super::judge::{Connection, Faults, fault};
-use super::outside::TOOL_TAKES;
+use super::outside::{TOOL_LIMIT, TOOL_TAKES};
 use super::possible::{Possible, Wire};
 use super::table::{About, Event, Model, State, Utterance};
 use super::trace::{Entry, Seen};
@@ -273,9 +273,14 @@ impl Follower {
                     possible.works_until = possible.works_until.max(*until);
                 }
             }
-            Seen::Called(tool) if tool == "do_finishes" => {
+            Seen::Called(tool) => {
+                let takes = match tool.as_str() {
+                    "do_slow" | "do_finishes" => TOOL_TAKES,
+                    "do_never" => TOOL_LIMIT,
+                    _ => Duration::ZERO,
+                };
                 for possible in &mut self.possible {
-                    possible.finishes_at = at + TOOL_TAKES;
+                    possible.finishes_at = possible.finishes_at.max(at + takes);
                 }
             }
             Seen::Received(told) => self.told(at, told),

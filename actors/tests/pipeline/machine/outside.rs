@@ -60,6 +60,8 @@ struct Known {
 
 /// Time that a slow tool takes.
 pub(super) const TOOL_TAKES: Duration = ms(2_000);
+/// Longest time that a tool of the server may take.
+pub(super) const TOOL_LIMIT: Duration = ms(3_000);
 
 /// The ports of one device's life.
 pub(crate) struct Outside {
@@ -282,6 +284,6 @@ impl ToolSource for ServerTools {
     }
 
     fn timeout(&self) -> Duration {
-        Duration::from_secs(3)
+        TOOL_LIMIT
     }
 }

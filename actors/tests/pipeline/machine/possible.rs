@@ -26,7 +26,7 @@ pub(super) struct Possible {
     pub(super) to_finish: bool,
     /// The model has to be asked by then.
     pub(super) to_ask: Option<Duration>,
-    /// A call that goes on when its turn is cut ends then.
+    /// A call that goes on when the person speaks on, or makes a noise, ends then.
     pub(super) finishes_at: Duration,
     /// The model ends without a word, and nothing is to be said.
     pub(super) silent: bool,

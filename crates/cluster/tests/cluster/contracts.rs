@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use hearken_base::Secret;
 use hearken_cluster::{Cluster, LocalBus, LocalLocks, RedisConfig, RedisState};
 use hearken_ports::{EventBus, KEPT_EVENTS, SessionLock, SessionLocks, Watch};
-use hearken_proto::chat::Event;
+use hearken_proto::chat::{Event, EventData};
 use hearken_proto::ids::SessionId;
 use hearken_test_support::eventually;
 use hearken_test_support::redis::{Redis, there_is};
@@ -64,7 +64,7 @@ pub(super) fn event(session: &str, id: impl ToString) -> Event {
         id: id.to_string(),
         session_id: SessionId::new(session),
         kind: "dice.rolled".into(),
-        data: serde_json::Map::new(),
+        data: EventData::default(),
         timestamp: Timestamp::UNIX_EPOCH,
     }
 }

@@ -61,7 +61,10 @@ const EMPTY_WORDS: [&str; 12] =
 type Act = (&'static [&'static str], &'static str, &'static str);
 
 /// Acts; longer words come first. Words that are things, too, are acts only in names without another: see [`THINGS_TOO`].
-const ACTS: [Act; 42] = [
+const ACTS: [Act; 45] = [
+    (&["remember", "about", "me"], "remember:", "记住："),
+    (&["remember", "my", "voice"], "learn the voice of", "学习声音："),
+    (&["forget", "me"], "forget you", "忘记你"),
     (&["turn", "on"], "turn on", "打开"),
     (&["switch", "on"], "turn on", "打开"),
     (&["turn", "off"], "turn off", "关闭"),
@@ -196,7 +199,8 @@ fn with_article(verb: &str, object: Option<String>) -> String {
     match object {
         None => verb.to_owned(),
         Some(object)
-            if object.starts_with(|c: char| c.is_ascii_lowercase())
+            if !verb.ends_with(":")
+                && object.starts_with(|c: char| c.is_ascii_lowercase())
                 && !object.starts_with("all ") =>
         {
             format!("{verb} the {object}")

@@ -11,7 +11,7 @@ use hearken_ports::{Tool, ToolCall, ToolError, ToolOutput, ToolRequest, ToolSour
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 
-use super::finishing::{LateResult, LateResults, SharedOutcome};
+use super::finishing::{CallGuard, LateResult, LateResults, SharedOutcome};
 use super::image_description::describe_pictures;
 use super::offer::{Offer, Offered, SourceSlot};
 use super::outcome::{CUT_SHORT, GOES_ON, Outcome, render};
@@ -48,12 +48,19 @@ impl EndedCall {
     }
 }
 
+/// Call that runs apart from its turn.
+struct ApartCall {
+    late: LateResult,
+    /// None if it must finish.
+    guard: Option<CallGuard>,
+}
+
 /// Running calls of one round. Dropping it cancels them, except those that must finish.
 pub struct Calls {
     running: FuturesUnordered<BoxFuture<'static, (usize, Outcome)>>,
     results: Vec<Option<EndedCall>>,
-    /// Calls that must finish, with their results whoever waits for them.
-    finishing: Vec<Option<LateResult>>,
+    /// Calls that run apart, with their results whoever waits for them.
+    apart: Vec<Option<ApartCall>>,
     late: LateResults,
     begun: Instant,
     max_result_bytes: usize,
@@ -68,9 +75,9 @@ impl Calls {
         Some(number)
     }
 
-    fn wait_for_finishing(&mut self, number: usize, late: LateResult) {
+    fn wait_for(&mut self, number: usize, late: LateResult, guard: Option<CallGuard>) {
         self.running.push(late.outcome.clone().map(move |outcome| (number, outcome)).boxed());
-        self.finishing[number] = Some(late);
+        self.apart[number] = Some(ApartCall { late, guard });
     }
 
     fn note(&mut self, number: usize, outcome: Outcome) {
@@ -83,19 +90,22 @@ impl Calls {
         self.results.get(number)?.as_ref()
     }
 
-    /// Returns the end of each call, in their order. Cancels calls without a result, except those that must finish, whose
-    /// results a later turn may have.
-    pub fn end(self) -> Vec<EndedCall> {
+    /// Returns the end of each call, in their order. Of those without a result, the ones that must finish go on, or all if
+    /// another turn answers the same words (`is_continued`): what was sent cannot be taken back, and would be made twice.
+    /// That turn has their results. The others are cancelled.
+    pub fn end(self, is_continued: bool) -> Vec<EndedCall> {
         let took = self.begun.elapsed();
-        let missing = |finishing: Option<LateResult>| {
-            let text = if finishing.is_some() { GOES_ON } else { CUT_SHORT }.to_owned();
-            if let Some(late) = finishing {
+        let missing = |apart: Option<ApartCall>| {
+            let goes_on = apart.filter(|call| is_continued || call.guard.is_none());
+            let text = if goes_on.is_some() { GOES_ON } else { CUT_SHORT }.to_owned();
+            if let Some(ApartCall { late, guard }) = goes_on {
+                guard.into_iter().for_each(CallGuard::release);
                 self.late.keep(late);
             }
             EndedCall { text, failure: None, cut_short: true, took }
         };
-        let pairs = self.results.into_iter().zip(self.finishing);
-        pairs.map(|(result, finishing)| result.unwrap_or_else(|| missing(finishing))).collect()
+        let pairs = self.results.into_iter().zip(self.apart);
+        pairs.map(|(result, apart)| result.unwrap_or_else(|| missing(apart))).collect()
     }
 }
 
@@ -113,7 +123,7 @@ impl Toolbox {
         let mut begun = Calls {
             running: FuturesUnordered::new(),
             results: vec![None; calls.len()],
-            finishing: vec![None; calls.len()],
+            apart: calls.iter().map(|_| None).collect(),
             late: self.late.clone(),
             begun: Instant::now(),
             max_result_bytes: self.settings.max_result_bytes,
@@ -126,7 +136,7 @@ impl Toolbox {
                 outcome,
             };
             if let Some(outcome) = self.late.get(&request.id) {
-                begun.wait_for_finishing(number, late(outcome));
+                begun.wait_for(number, late(outcome), None);
                 continue;
             }
             match self.check(offer, request) {
@@ -136,11 +146,10 @@ impl Toolbox {
                 }
                 Ok((slot, tool, call)) => {
                     let work = execute(slot, call, until);
-                    let must_finish = tool.finishes || agreed.is_some();
-                    let kept = if must_finish { self.finishing.keep(work) } else { Err(work) };
-                    let finishes = kept.is_ok();
-                    let work =
-                        kept.unwrap_or_else(|cancelled_with_its_turn| cancelled_with_its_turn);
+                    let (work, apart) = match self.finishing.keep(work) {
+                        Ok((work, guard)) => (work, Some(guard)),
+                        Err(cancelled_with_its_turn) => (cancelled_with_its_turn, None),
+                    };
                     let describer = self.describer.clone();
                     let asked = asked.to_owned();
                     let work = async move {
@@ -151,10 +160,17 @@ impl Toolbox {
                             (outcome, _) => outcome,
                         }
                     };
-                    if finishes {
-                        begun.wait_for_finishing(number, late(work.boxed().shared()));
-                    } else {
-                        begun.running.push(work.map(move |outcome| (number, outcome)).boxed());
+                    match apart {
+                        Some(guard) if tool.finishes || agreed.is_some() => {
+                            guard.release();
+                            begun.wait_for(number, late(work.boxed().shared()), None);
+                        }
+                        Some(guard) => {
+                            begun.wait_for(number, late(work.boxed().shared()), Some(guard));
+                        }
+                        None => {
+                            begun.running.push(work.map(move |outcome| (number, outcome)).boxed());
+                        }
                     }
                 }
                 Err(error) => begun.note(number, Err(error)),

@@ -1,5 +1,5 @@
-//! Calls that continue after their turn was cut or their connection ended, because they have begun
-//! to change something, and their results for a later turn. Not for calls that end with their turn.
+//! Calls that run apart from their turn: some continue after it was cut or its connection ended, because they have begun
+//! to change something, and their results are for a later turn. Not for carrying calls out.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -7,15 +7,18 @@ use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared};
 use hearken_ports::{ToolError, ToolRequest};
 use tokio::sync::{Semaphore, oneshot};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
+use tracing::Instrument as _;
 
 use super::outcome::Outcome;
 
-/// Maximum number of calls of one conversation that may outlive their turns. Further calls are
+/// Maximum number of late results of one conversation.
+const MAX_LATE: usize = 8;
+/// Maximum number of calls of one conversation that run apart from their turns. Further calls are
 /// cancelled with their turn.
-const MAX_OF_CONVERSATION: usize = 8;
+const MAX_OF_CONVERSATION: usize = 24;
 /// Maximum number of such calls on a server.
-const MAX_IN_ALL: usize = 1_024;
+const MAX_IN_ALL: usize = 4_096;
 
 /// Result of a call that finishes, whoever waits for it.
 pub(super) type SharedOutcome = Shared<BoxFuture<'static, Outcome>>;
@@ -43,12 +46,12 @@ impl LateResults {
         self.results.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a result. Of more than [`MAX_OF_CONVERSATION`], the oldest is dropped.
+    /// Keeps a result. Of more than [`MAX_LATE`], the oldest is dropped.
     pub(super) fn keep(&self, late: LateResult) {
         let mut all = self.all();
         all.retain(|other| other.call != late.call);
         all.push(late);
-        if all.len() > MAX_OF_CONVERSATION {
+        if all.len() > MAX_LATE {
             drop(all.remove(0));
         }
     }
@@ -104,12 +107,12 @@ impl FinishingCalls {
         Self { all: Arc::clone(&self.all), ..Self::default() }
     }
 
-    /// Runs a call to its end, even if the returned future is dropped. Returns the call itself as
-    /// `Err` if there is no capacity.
+    /// Runs a call apart from its turn: to its end, even if the returned future is dropped, unless the guard is. Returns
+    /// the call itself as `Err` if there is no capacity.
     pub(super) fn keep(
         &self,
         work: BoxFuture<'static, Outcome>,
-    ) -> Result<BoxFuture<'static, Outcome>, BoxFuture<'static, Outcome>> {
+    ) -> Result<(BoxFuture<'static, Outcome>, CallGuard), BoxFuture<'static, Outcome>> {
         let mut all = self.all.lock().expect("nothing panics while it holds the calls");
         while all.try_join_next().is_some() {}
         let Ok(place) = Arc::clone(&self.own).try_acquire_owned() else { return Err(work) };
@@ -117,14 +120,32 @@ impl FinishingCalls {
             return Err(work);
         }
         let (tell, told) = oneshot::channel();
-        all.spawn(async move {
+        let work = work.in_current_span();
+        let handle = all.spawn(async move {
             let outcome = work.await;
             drop(place);
             // Nobody waits for the outcome if the turn was cut.
             tell.send(outcome).unwrap_or_default();
         });
-        Ok(Box::pin(async move {
+        let outcome = Box::pin(async move {
             told.await.unwrap_or_else(|_| Err(ToolError::Failed("it broke off".into())))
-        }))
+        });
+        Ok((outcome, CallGuard(Some(handle))))
+    }
+}
+
+/// Cancels a call that runs apart from its turn when it is dropped.
+pub(super) struct CallGuard(Option<AbortHandle>);
+
+impl CallGuard {
+    /// Lets the call run to its end.
+    pub(super) fn release(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for CallGuard {
+    fn drop(&mut self) {
+        self.0.iter().for_each(AbortHandle::abort);
     }
 }

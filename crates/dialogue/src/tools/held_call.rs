@@ -16,9 +16,12 @@ pub const HELD: &str = "not called yet: the person is asked for permission now, 
 /// Result of a call to which the person did not agree.
 pub const NOT_AGREED: &str = "error: not called, because the person did not agree; do not call it \
                               again unless they ask for it";
-/// Takes the place of [`HELD`] in later prompts where the call is held no longer.
-const NOT_ASKED: &str =
-    "error: not called: the person was not asked to the end, and has not agreed";
+/// Takes the place of [`HELD`] in later prompts where the call is held no longer, and no result of it is
+/// remembered. The person was not asked to the end; or they agreed, the call was made, and the turn
+/// failed afterwards.
+const NO_RESULT: &str = "error: no result: the person has not agreed to the call, or it was made and \
+                         its result was lost; never say that it was done or was not done before you \
+                         have looked, and do not call it again unless they ask for it";
 /// Result of a call beside another one that is held.
 pub(super) const ONE_AT_A_TIME: &str =
     "error: not called: it needs the permission of the person, who is asked about another call now";
@@ -82,8 +85,7 @@ impl HeldCall {
     }
 }
 
-/// Tells the model of calls that were held in earlier turns, and dropped before the person had heard the question, that nobody
-/// will be asked. A call about which the person has decided stands there once more, with its result.
+/// Tells the model of calls that were held in earlier turns, and of which no result is remembered, that none will follow. A call about which the person has decided stands there once more, with its result.
 pub fn withdraw(messages: &mut [ChatMessage]) {
     let is_held = |message: &ChatMessage| !message.answers.is_empty() && message.content == HELD;
     for held in (0..messages.len()).filter(|&at| is_held(&messages[at])).collect::<Vec<_>>() {
@@ -94,14 +96,14 @@ pub fn withdraw(messages: &mut [ChatMessage]) {
             later.any(|made| made.name == call.name && made.arguments == call.arguments)
         });
         if !is_decided {
-            messages[held].content = NOT_ASKED.into();
+            messages[held].content = NO_RESULT.into();
         }
     }
 }
 
 /// Reports whether a result was written by this module: no tool was called for it.
-pub(super) fn is_own_result(result: &str) -> bool {
-    [HELD, NOT_ASKED, NOT_AGREED, ONE_AT_A_TIME, TOO_LARGE, TOOL_CHANGED].contains(&result)
+pub(crate) fn is_own_result(result: &str) -> bool {
+    [HELD, NO_RESULT, NOT_AGREED, ONE_AT_A_TIME, TOO_LARGE, TOOL_CHANGED].contains(&result)
 }
 
 #[cfg(test)]
@@ -125,6 +127,6 @@ mod tests {
         withdraw(&mut messages);
         let results: Vec<_> =
             messages.iter().skip(1).step_by(2).map(|m| m.content.as_str()).collect();
-        assert_eq!(results, [HELD, "locked", NOT_ASKED, "locked"]);
+        assert_eq!(results, [HELD, "locked", NO_RESULT, "locked"]);
     }
 }

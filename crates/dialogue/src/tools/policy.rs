@@ -260,7 +260,7 @@ impl Toolbox {
         policies.of_call(
             &of,
             &offered.tool,
-            |counts| self.follows_untrusted(offer, offered, before, counts),
+            |counts| self.follows_untrusted(offer, Some(offered), before, counts),
             |place_counts| name_risk(&call.arguments, place_counts),
         )
     }
@@ -274,11 +274,16 @@ impl Toolbox {
         )
     }
 
+    /// Reports whether these messages hold an untrusted result: what the model says afterwards may be what a stranger wrote.
+    pub fn has_read_untrusted(&self, messages: &[ChatMessage]) -> bool {
+        self.follows_untrusted(&self.offer(), None, messages, &|_| true)
+    }
+
     /// Reports whether these messages hold an untrusted result of another tool than this, that counts.
     fn follows_untrusted(
         &self,
         offer: &Offer,
-        than: &Offered,
+        than: Option<&Offered>,
         before: &[ChatMessage],
         counts: &dyn Fn(&Provenance) -> bool,
     ) -> bool {
@@ -287,14 +292,18 @@ impl Toolbox {
             calls.map(|call| (call.id.as_str(), call.name.as_str())).collect();
         let results = before.iter().filter(|message| message.role == Role::Tool);
         let read = results.filter(|message| !super::held_call::is_own_result(&message.content));
-        let of_another = |message: &ChatMessage| {
-            let name = names.get(message.answers.as_str());
+        let read = read.map(|message| names.get(message.answers.as_str()).copied());
+        // What was left out of the messages may be in an answer that stayed.
+        let left_out = before.iter().flat_map(|message| &message.read_from);
+        let mut all = read.chain(left_out.map(|name| Some(name.as_str())));
+        all.any(|name| {
             let Some(offered) = name.and_then(|name| offer.find(name)) else { return true };
-            let is_same = offered.source == than.source && offered.tool.name == than.tool.name;
+            let is_same = than.is_some_and(|than| {
+                offered.source == than.source && offered.tool.name == than.tool.name
+            });
             let of = self.provenance(offered);
             !is_same && !of.trusted && counts(&of)
-        };
-        read.into_iter().any(of_another)
+        })
     }
 }
 

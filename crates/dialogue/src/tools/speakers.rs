@@ -47,7 +47,8 @@ fn tools() -> Vec<Tool> {
         description: description.into(),
         parameters,
         finishes: false,
-        destructive: name == FORGET,
+        // A stranger's text must not become a memory unseen: later conversations would trust it.
+        destructive: matches!(name, LEARN | REMEMBER | FORGET),
     };
     let nothing = json!({"type": "object", "properties": {}});
     vec![
@@ -106,13 +107,7 @@ async fn carry_out(tracker: &SpeakerTracker, call: &ToolCall) -> Result<ToolOutp
     let text = |name: &str| call.arguments.get(name).and_then(Value::as_str).unwrap_or_default();
     let done = match call.name.as_str() {
         LEARN => tracker.learn(text("name")).await.map(learning),
-        REMEMBER => match tracker.person() {
-            Some(person) => {
-                let remembered = tracker.people().remember(&person.id, text("fact")).await;
-                remembered.map(|()| "remembered".into())
-            }
-            None => Err(PeopleError::Unknown),
-        },
+        REMEMBER => tracker.remember(text("fact")).await.map(|()| "remembered".into()),
         FORGET => tracker.forget_person().await.map(|()| "deleted".into()),
         IGNORE => {
             let on = call.arguments.get("on").and_then(Value::as_bool).unwrap_or(true);

@@ -238,7 +238,7 @@ fn slots_of(sources: Vec<Arc<dyn ToolSource>>, before: &[SourceSlot]) -> Vec<Sou
 #[cfg(test)]
 mod tests {
     use futures_util::future::BoxFuture;
-    use hearken_ports::{ToolCall, ToolError, ToolOutput};
+    use hearken_ports::{ChatMessage, Role, ToolCall, ToolError, ToolOutput};
     use serde_json::json;
 
     use super::*;
@@ -289,6 +289,15 @@ mod tests {
 
     fn names(toolbox: &Toolbox) -> Vec<String> {
         toolbox.offer().tools().iter().map(|t| t.name.clone()).collect()
+    }
+
+    #[test]
+    fn what_a_stranger_wrote_counts_also_where_only_the_answer_is_left() {
+        let toolbox = fixed(vec![source("notes", &["a"])], ToolSettings::default());
+        let mut asked = ChatMessage::new(Role::User, "hi");
+        assert!(!toolbox.has_read_untrusted(std::slice::from_ref(&asked)));
+        asked.note_read(["a".to_owned()]);
+        assert!(toolbox.has_read_untrusted(std::slice::from_ref(&asked)));
     }
 
     #[test]

@@ -135,7 +135,7 @@ pub struct HistorySummary {
 /// Storage of what was said. Every call ends within seconds, with an error if the store is down.
 #[async_trait]
 pub trait HistoryStore: Send + Sync {
-    /// Adds a turn with its sounds. One that is there stays as it is. One that began before its client's turns, or all,
+    /// Adds a turn with its sounds. One that is there stays as it is. One that began before it, its client's turns, or all
     /// were deleted is not added.
     async fn add_turn(&self, turn: &HistoryTurn, sounds: &[TurnSound]) -> Result<(), StoreError>;
 
@@ -152,12 +152,12 @@ pub trait HistoryStore: Send + Sync {
     /// Returns the packets of a sound of a turn.
     async fn sound(&self, turn_id: &str, side: Side) -> Result<Option<Bytes>, StoreError>;
 
-    /// Returns the clients whose turns were deleted after this time, at any instance, and when; an empty name for all
-    /// clients. Deletions of more than an hour ago are not known any more.
+    /// Returns what was deleted after this time, at any instance, and when: a turn, the turns of a client, or all.
+    /// Deletions of more than an hour ago are not known any more.
     async fn deletions_after(
         &self,
         after: Timestamp,
-    ) -> Result<Vec<(String, Timestamp)>, StoreError>;
+    ) -> Result<Vec<(HistoryPart, Timestamp)>, StoreError>;
 
     /// Deletes turns with their sounds, at once and for good, the oldest first, at most [`MOST_DELETED`]. Returns their
     /// number.

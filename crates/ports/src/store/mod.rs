@@ -19,7 +19,7 @@ pub use history::{
     HistoryClient, HistoryFilter, HistoryPart, HistoryStore, HistorySummary, HistoryTurn,
     MOST_DELETED, Side, SoundPlace, TurnSound,
 };
-pub use museum::{MuseumSession, MuseumStore};
+pub use museum::{ListedMuseumSession, MuseumSession, MuseumStore};
 pub use roles::{MAX_ROLE_VERSIONS, MAX_ROLES, Role, RoleOutcome, RoleStore};
 pub use settings::{AuditEntry, MAX_AUDIT_ENTRIES, SettingsStore};
 pub use tools::{KeptPin, KeptServer, MAX_TOOL_TOKENS, ToolStore, ToolToken, ToolTokenStore};

@@ -29,6 +29,27 @@ pub struct MuseumSession {
     pub requests: i64,
 }
 
+/// Session of a museum client without its functions and messages.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ListedMuseumSession {
+    /// Id of the session.
+    pub id: SessionId,
+    /// Data that the client sent about itself.
+    pub metadata: Value,
+    /// Number of functions of the client.
+    pub functions: u64,
+    /// Number of chat messages.
+    pub messages: u64,
+    /// Time of creation.
+    pub created_at: Timestamp,
+    /// Time of the last use.
+    pub last_used_at: Timestamp,
+    /// Time of expiry.
+    pub expires_at: Timestamp,
+    /// Number of uses.
+    pub requests: i64,
+}
+
 /// Storage of museum clients' sessions. Every call ends within seconds, with an error if the store
 /// is down. Times have a precision of one millisecond.
 #[async_trait]
@@ -82,5 +103,5 @@ pub trait MuseumStore: Send + Sync {
         now: Timestamp,
         offset: u32,
         limit: u32,
-    ) -> Result<(Vec<MuseumSession>, u64), StoreError>;
+    ) -> Result<(Vec<ListedMuseumSession>, u64), StoreError>;
 }

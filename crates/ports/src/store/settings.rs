@@ -43,6 +43,16 @@ pub trait SettingsStore: Send + Sync {
         audit: &AuditEntry,
     ) -> Result<(), StoreError>;
 
+    /// Replaces this value of a setting and adds the audit entry, atomically. Returns false, and changes nothing, if the
+    /// setting has another value now, or none: another instance has changed or removed it.
+    async fn replace(
+        &self,
+        name: &str,
+        was: &Value,
+        value: &Value,
+        audit: &AuditEntry,
+    ) -> Result<bool, StoreError>;
+
     /// Adds an audit entry that changes no setting. Of more than [`MAX_AUDIT_ENTRIES`], the oldest are
     /// deleted.
     async fn note(&self, entry: &AuditEntry) -> Result<(), StoreError>;

@@ -38,6 +38,8 @@ const SETTLE: Duration = Duration::from_millis(800);
 const SETTLE_OFFLINE: Duration = Duration::from_millis(300);
 /// Time without a message after the end of the audio, after which what was heard before it is all.
 const SETTLE_EARLY: Duration = Duration::from_secs(2);
+/// The same where there are words that the result of the second pass is to replace.
+const SETTLE_ONLINE: Duration = Duration::from_secs(8);
 
 /// Speech recogniser with FunASR's protocol.
 #[derive(Debug)]
@@ -163,20 +165,25 @@ impl AsrStream for Utterance {
             FunAsrMode::Offline => SETTLE_OFFLINE,
             FunAsrMode::TwoPass => SETTLE,
         };
-        let mut until = deadline;
-        if !self.heard.segments.is_empty() {
-            until = deadline.min(Instant::now() + SETTLE_EARLY);
-        }
+        let at_most = |wait: Duration| deadline.min(Instant::now() + wait);
+        let mut until = match (self.heard.awaits_segment(), self.heard.segments.is_empty()) {
+            (true, _) => at_most(SETTLE_ONLINE),
+            (false, false) => at_most(SETTLE_EARLY),
+            (false, true) => deadline,
+        };
         loop {
             let missing = "no result within its deadline";
             let incoming = self.endpoint.receive(&mut self.socket, until, missing).await;
-            let settled = until < deadline;
+            let is_enough = until < deadline || self.heard.has_words();
             match incoming {
-                Err(e) if settled && e.kind == ProviderErrorKind::Timeout => break,
+                Err(e) if is_enough && e.kind == ProviderErrorKind::Timeout => break,
                 Err(e) => return Err(e),
                 Ok(incoming) => match self.take(incoming)? {
+                    ResultKind::Nothing if self.heard.awaits_segment() => {
+                        until = at_most(SETTLE_ONLINE);
+                    }
                     ResultKind::Nothing => {}
-                    ResultKind::Segment => until = deadline.min(Instant::now() + settle),
+                    ResultKind::Segment => until = at_most(settle),
                     ResultKind::Last => break,
                 },
             }
@@ -212,11 +219,14 @@ impl Segments {
         let known: usize = self.segments.iter().map(String::len).sum();
         let text = answer.text.as_str().unwrap_or_default();
         let segment = text.trim();
+        // Also where the second pass has heard nothing.
+        if heard != ResultKind::Nothing && answer.text.is_string() {
+            self.online.clear();
+        }
         if segment.is_empty() || known + self.online.len() > MAX_SEGMENTS_BYTES {
             return Some(heard);
         }
         if heard != ResultKind::Nothing {
-            self.online.clear();
             self.segments.push(segment.to_owned());
             self.changed = true;
         } else if self.mode == FunAsrMode::TwoPass && answer.mode() == "2pass-online" {
@@ -228,17 +238,23 @@ impl Segments {
 
     /// Returns the words so far, if they have changed since the last call.
     pub(super) fn partial(&mut self) -> Option<String> {
-        if !std::mem::take(&mut self.changed) {
-            return None;
-        }
-        let online = Some(self.online.trim()).filter(|words| !words.is_empty());
-        let words: Vec<&str> = self.segments.iter().map(String::as_str).chain(online).collect();
-        Some(transcript(&join(&words)).text)
+        std::mem::take(&mut self.changed).then(|| self.transcript().text)
     }
 
-    /// Returns the transcript of the segments.
+    /// Returns the transcript: the segments, and the words behind them that no segment has replaced.
     pub(super) fn transcript(&self) -> Transcript {
-        transcript(&join(&self.segments.iter().map(String::as_str).collect::<Vec<_>>()))
+        let online = Some(self.online.trim()).filter(|words| !words.is_empty());
+        let words: Vec<&str> = self.segments.iter().map(String::as_str).chain(online).collect();
+        transcript(&join(&words))
+    }
+
+    /// Reports whether there are words that a segment is still to replace.
+    fn awaits_segment(&self) -> bool {
+        !self.online.trim().is_empty()
+    }
+
+    fn has_words(&self) -> bool {
+        !self.segments.is_empty() || self.awaits_segment()
     }
 }
 
@@ -289,7 +305,7 @@ mod tests {
         assert_eq!(take("2pass-offline", "今天天气，"), Some("今天天气，".into()));
         assert_eq!(take("2pass-online", "好"), Some("今天天气，好".into()));
         assert_eq!(heard.partial(), None);
-        assert_eq!(heard.transcript().text, "今天天气，");
+        assert_eq!(heard.transcript().text, "今天天气，好");
         let mut whole = Segments::new(FunAsrMode::Offline);
         whole.take(&json!({ "mode": "2pass-online", "text": "a" }).to_string());
         assert_eq!(whole.partial(), None, "only segments count where only they are asked for");

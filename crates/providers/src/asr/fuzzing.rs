@@ -24,8 +24,12 @@ pub fn funasr_answers(bytes: &[u8]) {
             assert_eq!(after.text, after.text.trim());
             assert!(after.text.chars().count() <= MAX_TRANSCRIPT_CHARS);
             match kind {
-                None | Some(ResultKind::Nothing) => assert_eq!(before, after),
-                Some(ResultKind::Segment | ResultKind::Last) => {}
+                None => assert_eq!(before, after),
+                // Words that a segment is to replace count until it comes.
+                Some(ResultKind::Nothing) if mode == FunAsrMode::Offline => {
+                    assert_eq!(before, after);
+                }
+                Some(_) => {}
             }
         }
     }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{BoxStream, StreamExt as _, try_unfold};
-use hearken_ports::{LlmDelta, Prompt, ProviderError, Usage};
-use serde_json::Value;
+use hearken_ports::{LlmDelta, Prompt, ProviderError, ToolRequest, Usage};
+use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use super::base::{Base, Deadline, Events};
@@ -104,6 +104,11 @@ where
     .boxed()
 }
 
+/// Reports whether the arguments of a call are a JSON object, and so not cut.
+fn is_whole(call: &ToolRequest) -> bool {
+    serde_json::from_str::<Map<String, Value>>(&call.arguments).is_ok()
+}
+
 enum Stage<C, R> {
     Ordered(Arc<Base>, Value, C, AnswerFilter),
     Answering(AnswerStream<R>),
@@ -179,11 +184,17 @@ impl<R: AnswerParser> AnswerStream<R> {
         if self.over {
             self.reading.close();
         }
+        let (truncated, _) = self.reading.ending();
         for delta in std::mem::take(self.reading.ready()) {
+            // Cut in the middle, its arguments would be others, or none.
+            if truncated && matches!(&delta, LlmDelta::Call(call) if !is_whole(call)) {
+                tracing::warn!("dropped a call that was cut at the longest length of an answer");
+                continue;
+            }
             self.screen.push(delta);
         }
         if self.over {
-            self.screen.end();
+            self.screen.end(truncated);
             if let Some(opening) = self.screen.began() {
                 self.base.known.began(opening);
             }

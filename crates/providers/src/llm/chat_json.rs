@@ -235,7 +235,8 @@ impl AnswerAssembler {
             if !has_content {
                 self.close();
             }
-            self.finish = Some(Finish { truncated: reason == "length", with_content: has_content });
+            let truncated = matches!(reason.as_str(), Some("length" | "max_tokens" | "MAX_TOKENS"));
+            self.finish = Some(Finish { truncated, with_content: has_content });
         }
     }
 

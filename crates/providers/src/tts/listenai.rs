@@ -102,6 +102,8 @@ struct SpeechStream {
     id: String,
     /// Number of frames so far, which is the sequence number of the next.
     frames: u64,
+    /// True once there were samples.
+    is_heard: bool,
     /// Sample rate of the last frame, and its sound; none before the first.
     sound: Option<(u32, Sound)>,
     /// Samples that were not returned yet.
@@ -123,7 +125,13 @@ impl Request {
         let params = TtsParams { text, mode: TtsMode::Streaming, voice_id, speed };
         let mut request = Self {
             command: TtsCommand::TtsRequest { request_id: id.clone(), params },
-            answer: SpeechStream { id, frames: 0, sound: None, ready: VecDeque::new() },
+            answer: SpeechStream {
+                id,
+                frames: 0,
+                is_heard: false,
+                sound: None,
+                ready: VecDeque::new(),
+            },
             lease: Some(pool.lease().await?),
             first_by: start + ms(settings.first_audio_timeout_ms),
             total_by: start + ms(settings.timeout_ms),
@@ -184,8 +192,11 @@ impl Request {
                 Ok(ServiceMessage::Audio(pcm)) => return Ok(Some(pcm)),
                 Ok(ServiceMessage::Nothing) => {}
                 Ok(ServiceMessage::End) => {
-                    self.end()?;
+                    self.end();
                     self.answer.finish().map_err(violated)?;
+                    if !self.answer.is_heard {
+                        return Err(violated("the sentence completed without any audio"));
+                    }
                 }
                 Err(e) => {
                     self.lease = None;
@@ -204,16 +215,11 @@ impl Request {
         lease(&mut self.lease)?.receive(by.min(self.total_by), missing).await
     }
 
-    /// Ends the request and returns its connection to the pool. A sentence without audio is an
-    /// error.
-    fn end(&mut self) -> Result<(), ProviderError> {
+    /// Ends the request and returns its connection to the pool.
+    fn end(&mut self) {
         if let Some(lease) = self.lease.take() {
             lease.give_back();
         }
-        if self.answer.frames == 0 {
-            return Err(violated("the sentence completed without any audio"));
-        }
-        Ok(())
     }
 }
 
@@ -250,7 +256,8 @@ impl SpeechStream {
             self.sound = Some((rate, Sound::new(SampleFormat { rate_hz: rate, stereo: false })));
         }
         if let Some((_, sound)) = &mut self.sound {
-            self.ready.extend(sound.take(&frame.pcm).map_err(violated)?);
+            let samples = sound.take(&frame.pcm).map_err(violated)?;
+            self.add(samples);
         }
         Ok(self.ready.pop_front().map_or(ServiceMessage::Nothing, ServiceMessage::Audio))
     }
@@ -258,9 +265,15 @@ impl SpeechStream {
     /// Ends the sound, whose last samples may not have been decided.
     fn finish(&mut self) -> Result<(), Unplayable> {
         if let Some((_, mut sound)) = self.sound.take() {
-            self.ready.extend(sound.finish()?);
+            let rest = sound.finish()?;
+            self.add(rest);
         }
         Ok(())
+    }
+
+    fn add(&mut self, samples: impl IntoIterator<Item = Pcm>) {
+        self.ready.extend(samples);
+        self.is_heard |= !self.ready.is_empty();
     }
 
     fn event(&self, text: &str) -> Result<ServiceMessage, ProviderError> {
@@ -363,7 +376,13 @@ mod tests {
     use crate::tts::sound::tests::{file, mp3};
 
     fn answer() -> SpeechStream {
-        SpeechStream { id: "mine".into(), frames: 0, sound: None, ready: VecDeque::new() }
+        SpeechStream {
+            id: "mine".into(),
+            frames: 0,
+            is_heard: false,
+            sound: None,
+            ready: VecDeque::new(),
+        }
     }
 
     fn frame(request_id: &str, sequence: u64, sample_rate: u32) -> Bytes {
@@ -419,6 +438,16 @@ mod tests {
             let error = pieces.remove(0).unwrap_err();
             assert_eq!(error.kind, ProviderErrorKind::Protocol);
             assert!(error.to_string().contains("MP3, not PCM"), "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_sentence_without_samples_is_an_error() {
+        for body in [Vec::new(), file(1, 16_000, 0, b"", &[])] {
+            let mut pieces = heard(&body).await;
+            assert_eq!(pieces.len(), 1, "{pieces:?}");
+            let error = pieces.remove(0).unwrap_err();
+            assert_eq!(error.kind, ProviderErrorKind::Protocol, "{error}");
         }
     }
 

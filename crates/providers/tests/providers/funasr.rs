@@ -2,7 +2,7 @@
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use hearken_ports::{ProviderErrorKind, UtteranceSpec};
-use hearken_providers::AsrSettings;
+use hearken_providers::{AsrSettings, FunAsrMode};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_tungstenite::tungstenite::Message;
@@ -26,10 +26,33 @@ async fn serve(listener: TcpListener, during: Vec<Value>, after: Vec<Value>) {
 
 /// What is heard where the server sends these messages.
 async fn heard(during: Vec<Value>, after: Vec<Value>) -> Result<String, ProviderErrorKind> {
+    let settings = AsrSettings { result_timeout_ms: 20_000, ..AsrSettings::default() };
+    heard_with(settings, during, after).await
+}
+
+/// The same in the mode `2pass`, where results may be as late as this.
+async fn heard_in_two_passes(
+    deadline_ms: u64,
+    during: Vec<Value>,
+    after: Vec<Value>,
+) -> Result<String, ProviderErrorKind> {
+    let settings = AsrSettings {
+        funasr_mode: FunAsrMode::TwoPass,
+        result_timeout_ms: deadline_ms,
+        ..AsrSettings::default()
+    };
+    heard_with(settings, during, after).await
+}
+
+async fn heard_with(
+    settings: AsrSettings,
+    during: Vec<Value>,
+    after: Vec<Value>,
+) -> Result<String, ProviderErrorKind> {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("funasr+ws://{}", listener.local_addr().unwrap());
     let server = tokio::spawn(serve(listener, during, after));
-    let settings = AsrSettings { url, result_timeout_ms: 20_000, ..AsrSettings::default() };
+    let settings = AsrSettings { url, ..settings };
     let asr = hearken_providers::asr(&settings).expect("the settings are right");
     let mut utterance = asr.open(UtteranceSpec::default()).await.unwrap();
     utterance.push(&[1_000; 960]).await.unwrap();
@@ -83,4 +106,27 @@ async fn pieces_are_one_transcript_whenever_they_come() {
         "one before it"
     );
     assert_eq!(heard(vec![one, two], vec![]).await.as_deref(), whole, "nothing after it");
+}
+
+#[tokio::test]
+async fn the_last_words_count_though_no_segment_replaces_them() {
+    let online = |text: &str| json!({ "mode": "2pass-online", "text": text });
+    let segment = |text: &str| json!({ "mode": "2pass-offline", "text": text });
+    // Nothing follows until the deadline.
+    for (during, after, words) in [
+        (vec![segment("打开灯，"), online("和窗户")], vec![], "打开灯，和窗户"),
+        (vec![segment("打开灯，")], vec![online("和窗户")], "打开灯，和窗户"),
+        (vec![online("打开灯")], vec![], "打开灯"),
+        (vec![], vec![segment("打开灯，"), online("和窗户")], "打开灯，和窗户"),
+    ] {
+        let case = format!("{during:?} {after:?}");
+        assert_eq!(heard_in_two_passes(400, during, after).await.as_deref(), Ok(words), "{case}");
+    }
+    // The segment comes, and replaces them.
+    let during = vec![segment("打开灯，"), online("和窗虎")];
+    assert_eq!(
+        heard_in_two_passes(20_000, during, vec![segment("和窗户。")]).await.as_deref(),
+        Ok("打开灯，和窗户。")
+    );
+    assert_eq!(heard_in_two_passes(100, vec![], vec![]).await, Err(ProviderErrorKind::Timeout));
 }

@@ -248,6 +248,70 @@ async fn an_endless_line_is_refused_at_once() {
     assert!(written < 16 << 20, "{written} bytes");
 }
 
+/// The calls of an answer in these chunks, with a tool that writes.
+async fn calls_of(chunks: &[serde_json::Value]) -> Vec<String> {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base = format!("http://{}/v1", listener.local_addr().unwrap());
+    let mut answer = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n".to_owned();
+    for chunk in chunks {
+        answer.push_str(&format!("data: {chunk}\n\n"));
+    }
+    answer.push_str("data: [DONE]\n\n");
+    let vendor = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        read_request(&mut stream).await.unwrap();
+        stream.write_all(answer.as_bytes()).await.unwrap();
+    });
+    let parameters = serde_json::json!({ "type": "object", "properties": { "text": {} } });
+    let description = String::new();
+    let tools = [OfferedTool { name: "write".into(), description, parameters }].into();
+    let asked = Prompt { tools, ..prompt() };
+    let llm = hearken_providers::llm(&settings(base)).unwrap();
+    let deltas: Vec<LlmDelta> = llm.reply(asked).try_collect().await.unwrap();
+    vendor.await.unwrap();
+    let call = |delta| match delta {
+        LlmDelta::Call(call) => Some(format!("{}{}", call.name, call.arguments)),
+        _ => None,
+    };
+    deltas.into_iter().filter_map(call).collect()
+}
+
+#[tokio::test]
+async fn a_call_that_was_cut_at_the_longest_length_is_not_made() {
+    let chunk = |delta: serde_json::Value, reason: Option<&str>| serde_json::json!({ "choices": [{ "index": 0, "delta": delta, "finish_reason": reason }] });
+    let native = |index: usize, arguments: &str| {
+        let function = serde_json::json!({ "name": "write", "arguments": arguments });
+        serde_json::json!({ "tool_calls": [{ "index": index, "id": format!("c{index}"), "function": function }] })
+    };
+    let text = |text: &str| serde_json::json!({ "content": text });
+    let whole = r#"{"text":"a"}"#;
+    let written = "<function=write><parameter=text>a";
+    for (delta, reason, made) in [
+        (native(0, whole), "length", vec![r#"write{"text":"a"}"#]),
+        (native(0, r#"{"text":"a"#), "length", vec![]),
+        (native(0, ""), "length", vec![]),
+        (native(0, ""), "max_tokens", vec![]),
+        (native(0, ""), "tool_calls", vec!["write"]),
+        (text(written), "length", vec![]),
+        (text(written), "stop", vec![r#"write{"text":"a"}"#]),
+        (
+            text(&format!("{written}</parameter></function>")),
+            "length",
+            vec![r#"write{"text":"a"}"#],
+        ),
+    ] {
+        let case = format!("{delta} {reason}");
+        for chunks in [
+            vec![chunk(delta.clone(), Some(reason))],
+            vec![chunk(delta.clone(), None), chunk(serde_json::json!({}), Some(reason))],
+        ] {
+            assert_eq!(calls_of(&chunks).await, made, "{case}");
+        }
+    }
+    let two = [chunk(native(0, whole), None), chunk(native(1, r#"{"te"#), Some("length"))];
+    assert_eq!(calls_of(&two).await, [r#"write{"text":"a"}"#]);
+}
+
 #[tokio::test]
 async fn a_dropped_reply_ends_its_request() {
     for behaviour in [Behaviour::Slow, Behaviour::Silent] {

@@ -196,6 +196,7 @@ impl ChatStore for SqlStore {
             }
             // First, so that it is tried again with the session if it fails.
             self.delete_history_of(&id).await?;
+            self.delete_snapshots_of(&id).await?;
             let sql = "DELETE FROM chat_sessions WHERE session_id = $1 AND status = 'deleted'";
             let gone = sqlx::query(sql).bind(&id).execute(self.writer().await?.pool).await?;
             Ok(gone.rows_affected() > 0)

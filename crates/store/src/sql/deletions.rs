@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use hearken_base::wall_clock;
+use hearken_ports::store::HistoryPart;
 use jiff::{SignedDuration, Timestamp};
 
 use super::error::SqlError;
@@ -20,6 +21,8 @@ const CLOCKS_DIFFER: SignedDuration = SignedDuration::from_secs(10);
 pub(super) enum DeletionKind {
     /// What was said by a client; of all if it has no name.
     History,
+    /// A turn, by its id.
+    Turn,
     /// A device.
     Device,
 }
@@ -28,6 +31,7 @@ impl DeletionKind {
     fn name(self) -> &'static str {
         match self {
             Self::History => "history",
+            Self::Turn => "turn",
             Self::Device => "device",
         }
     }
@@ -71,7 +75,7 @@ fn latest(now: Timestamp) -> i64 {
     now.saturating_add(CLOCKS_DIFFER).unwrap_or(Timestamp::MAX).as_millisecond()
 }
 
-/// Returns whose deletion was noted since this time; an empty name for all.
+/// Returns of what a deletion was noted since this time; for what was said, an empty name for all.
 pub(super) async fn since(
     work: &mut StoreTransaction,
     kind: DeletionKind,
@@ -89,18 +93,23 @@ pub(super) async fn since(
 }
 
 impl SqlStore {
-    /// Returns whose history was deleted after this time, and when; all if the client has no name.
+    /// Returns what was deleted of the history after this time, and when.
     pub(super) async fn history_deletions(
         &self,
         after: Timestamp,
-    ) -> Result<Vec<(String, Timestamp)>, SqlError> {
-        let sql = "SELECT client, until_ms FROM deletions \
-                   WHERE kind = 'history' AND until_ms > $1 AND until_ms <= $2";
-        let rows: Vec<(String, i64)> = sqlx::query_as(sql)
+    ) -> Result<Vec<(HistoryPart, Timestamp)>, SqlError> {
+        let sql = "SELECT kind, client, until_ms FROM deletions \
+                   WHERE kind IN ('history', 'turn') AND until_ms > $1 AND until_ms <= $2";
+        let rows: Vec<(String, String, i64)> = sqlx::query_as(sql)
             .bind(after.as_millisecond())
             .bind(latest(wall_clock::now()))
             .fetch_all(self.pool().await?)
             .await?;
-        rows.into_iter().map(|(client, until)| Ok((client, time(until)?))).collect()
+        let part = |kind: String, name: String| match (kind.as_str(), name.as_str()) {
+            ("turn", _) => HistoryPart::Turn(name),
+            (_, "") => HistoryPart::All,
+            _ => HistoryPart::Client(name),
+        };
+        rows.into_iter().map(|(kind, name, until)| Ok((part(kind, name), time(until)?))).collect()
     }
 }

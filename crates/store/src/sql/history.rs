@@ -126,16 +126,15 @@ impl HistoryStore for SqlStore {
             let mut work = self.begin_alone(["history"].into_iter()).await?;
             work.overwrite(self.dialect).await?;
             let deleted = delete(&mut work, part).await?;
-            let client = match part {
-                HistoryPart::Client(client) => Some(client.as_str()),
-                HistoryPart::All => Some(""),
+            let noted = match part {
+                HistoryPart::Turn(turn_id) => Some((DeletionKind::Turn, turn_id.as_str())),
+                HistoryPart::Client(client) => Some((DeletionKind::History, client.as_str())),
+                HistoryPart::All => Some((DeletionKind::History, "")),
                 _ => None,
             };
             let now = wall_clock::now();
-            match client {
-                Some(client) => {
-                    deletions::note(&mut work, DeletionKind::History, client, now).await?;
-                }
+            match noted {
+                Some((kind, name)) => deletions::note(&mut work, kind, name, now).await?,
                 None => deletions::forget_old(&mut work, now).await?,
             }
             work.commit().await?;
@@ -150,7 +149,7 @@ impl HistoryStore for SqlStore {
     async fn deletions_after(
         &self,
         after: Timestamp,
-    ) -> Result<Vec<(String, Timestamp)>, StoreError> {
+    ) -> Result<Vec<(HistoryPart, Timestamp)>, StoreError> {
         in_time(self.history_deletions(after)).await
     }
 
@@ -230,8 +229,9 @@ impl SqlStore {
         .await?;
         let now = wall_clock::now();
         let deleted = deletions::since(&mut work, DeletionKind::History, turn.began, now).await?;
-        if deleted.contains(&turn.client) || deleted.contains("") {
-            // It began before its words were deleted, here or at another instance.
+        let alone = deletions::since(&mut work, DeletionKind::Turn, turn.began, now).await?;
+        if deleted.contains(&turn.client) || deleted.contains("") || alone.contains(&turn.turn_id) {
+            // It began before it or its client's words were deleted, here or at another instance.
             return work.rollback().await;
         }
         let sounds = if added.rows_affected() > 0 { sounds } else { &[] };

@@ -1,15 +1,15 @@
 //! SQL of museum clients' sessions. Not for the content of conversations.
 
 use async_trait::async_trait;
-use hearken_ports::store::{MuseumSession, MuseumStore, StoreError};
+use hearken_ports::store::{ListedMuseumSession, MuseumSession, MuseumStore, StoreError};
 use hearken_proto::ids::SessionId;
 use jiff::Timestamp;
 use serde_json::Value;
-use sqlx::Row as _;
 use sqlx::any::AnyRow;
+use sqlx::{AssertSqlSafe, Row as _};
 
 use super::error::SqlError;
-use super::{SqlStore, in_time, text, time, unusable};
+use super::{Dialect, SqlStore, in_time, text, time, unusable};
 
 /// Names of all columns of a session.
 macro_rules! columns {
@@ -25,6 +25,21 @@ fn session(row: &AnyRow) -> Result<MuseumSession, SqlError> {
         metadata: serde_json::from_str(&json("metadata")?).map_err(unusable)?,
         functions: serde_json::from_str(&json("functions")?).map_err(unusable)?,
         history: serde_json::from_str(&json("history")?).map_err(unusable)?,
+        created_at: time(row.try_get("created_ms")?)?,
+        last_used_at: time(row.try_get("last_used_ms")?)?,
+        expires_at: time(row.try_get("expires_ms")?)?,
+        requests: row.try_get("requests")?,
+    })
+}
+
+fn listed(row: &AnyRow) -> Result<ListedMuseumSession, SqlError> {
+    let count = |column| row.try_get::<i64, _>(column)?.try_into().map_err(unusable);
+    let metadata: String = row.try_get("metadata")?;
+    Ok(ListedMuseumSession {
+        id: SessionId::new(row.try_get::<String, _>("session_id")?),
+        metadata: serde_json::from_str(&metadata).map_err(unusable)?,
+        functions: count("functions")?,
+        messages: count("messages")?,
         created_at: time(row.try_get("created_ms")?)?,
         last_used_at: time(row.try_get("last_used_ms")?)?,
         expires_at: time(row.try_get("expires_ms")?)?,
@@ -173,24 +188,33 @@ impl MuseumStore for SqlStore {
         now: Timestamp,
         offset: u32,
         limit: u32,
-    ) -> Result<(Vec<MuseumSession>, u64), StoreError> {
+    ) -> Result<(Vec<ListedMuseumSession>, u64), StoreError> {
         in_time(async {
             let pool = self.pool().await?;
-            let rows = sqlx::query(concat!(
-                "SELECT ",
-                columns!(),
-                " FROM museum_sessions WHERE expires_ms > $1 \
-                 ORDER BY last_used_ms DESC, session_id LIMIT $2 OFFSET $3"
-            ))
-            .bind(now.as_millisecond())
-            .bind(i64::from(limit))
-            .bind(i64::from(offset))
-            .fetch_all(pool)
-            .await?;
+            // Counted by the database: functions and messages of a page of clients take hundreds of megabytes.
+            let length = |column: &str| match self.dialect {
+                Dialect::Sqlite => format!("json_array_length({column})"),
+                Dialect::Postgres => {
+                    format!("CAST(json_array_length(CAST({column} AS JSON)) AS BIGINT)")
+                }
+            };
+            let sql = format!(
+                "SELECT session_id, metadata, {} AS functions, {} AS messages, created_ms, \
+                 last_used_ms, expires_ms, requests FROM museum_sessions WHERE expires_ms > $1 \
+                 ORDER BY last_used_ms DESC, session_id LIMIT $2 OFFSET $3",
+                length("functions"),
+                length("history"),
+            );
+            let rows = sqlx::query(AssertSqlSafe(sql))
+                .bind(now.as_millisecond())
+                .bind(i64::from(limit))
+                .bind(i64::from(offset))
+                .fetch_all(pool)
+                .await?;
             let sql = "SELECT COUNT(*) FROM museum_sessions WHERE expires_ms > $1";
             let total = sqlx::query_scalar(sql).bind(now.as_millisecond());
             let total: i64 = total.fetch_one(pool).await?;
-            let sessions = rows.iter().map(session).collect::<Result<_, _>>()?;
+            let sessions = rows.iter().map(listed).collect::<Result<_, _>>()?;
             Ok((sessions, total.try_into().map_err(unusable)?))
         })
         .await

@@ -48,18 +48,19 @@ impl SessionStore for SqlStore {
             }
         };
         let kept = in_time(async {
-            let pool = self.writer().await?.pool;
+            // Holds the permit until the end: without it, SQLite refuses a writer that meets another one.
+            let writer = self.writer().await?;
             let keep = sqlx::query(sql)
                 .bind(text(session.id.as_str()))
                 .bind(text(&session.state))
                 .bind(milliseconds(session.last_used));
             let keep = if let Some(known) = known { keep.bind(milliseconds(known)) } else { keep };
-            if keep.execute(pool).await?.rows_affected() > 0 {
+            if keep.execute(writer.pool).await?.rows_affected() > 0 {
                 return Ok(StoreOutcome::Kept);
             }
             let other = sqlx::query("SELECT 1 FROM sessions WHERE session_id = $1")
                 .bind(text(session.id.as_str()))
-                .fetch_optional(pool)
+                .fetch_optional(writer.pool)
                 .await?;
             Ok(if other.is_some() { StoreOutcome::Overtaken } else { StoreOutcome::Closed })
         });

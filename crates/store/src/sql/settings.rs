@@ -60,6 +60,33 @@ impl SettingsStore for SqlStore {
         .await
     }
 
+    async fn replace(
+        &self,
+        name: &str,
+        was: &Value,
+        value: &Value,
+        audit: &AuditEntry,
+    ) -> Result<bool, StoreError> {
+        in_time(async {
+            let mut work = self.begin().await?;
+            let sql = "UPDATE settings SET value = $3 WHERE name = $1 AND value = $2";
+            let change = sqlx::query(sql)
+                .bind(text(name))
+                .bind(was.to_string())
+                .bind(value.to_string())
+                .execute(&mut *work)
+                .await?;
+            if change.rows_affected() == 0 {
+                work.rollback().await?;
+                return Ok(false);
+            }
+            note(&mut work, audit).await?;
+            work.commit().await?;
+            Ok(true)
+        })
+        .await
+    }
+
     async fn note(&self, entry: &AuditEntry) -> Result<(), StoreError> {
         in_time(async {
             let mut work = self.begin().await?;

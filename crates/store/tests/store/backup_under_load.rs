@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
 use hearken_ports::{ChatStore, KeptTurn, SessionFilter, StoreOutcome};
-use hearken_proto::chat::{ChatStatus, Event, Snapshot};
+use hearken_proto::chat::{ChatStatus, Event, EventData, Snapshot};
 use hearken_store::SqlStore;
 use hearken_test_support::chat_rows::{at, id, key, session, turn};
 use hearken_test_support::places::Place;
@@ -70,7 +70,7 @@ fn event(name: &str, number: i64) -> Event {
         id: format!("{name}-{number}"),
         session_id: id(name),
         kind: "chat.answered".into(),
-        data: data.as_object().unwrap().clone(),
+        data: EventData::from(data.as_object().unwrap()),
         timestamp: at(number),
     }
 }

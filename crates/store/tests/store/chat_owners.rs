@@ -63,10 +63,10 @@ async fn what_an_owner_stores_is_counted(place: Arc<Place>) {
         created_at: at(1),
     };
     store.keep_snapshot(&snapshot, 0).await.unwrap().unwrap();
-    assert_eq!(used().await.bytes, 2 * (empty.bytes + with_answer));
+    assert_eq!(used().await.bytes, 2 * (empty.bytes + with_answer) + 512);
     store.keep_turn(&turn("a", 2, 0, &[&said])).await.unwrap();
     store.restore_snapshot(&id("a"), "p", 0, at(2), None).await.unwrap().unwrap();
-    assert_eq!(used().await.bytes, 2 * (empty.bytes + with_answer));
+    assert_eq!(used().await.bytes, 2 * (empty.bytes + with_answer) + 512);
     store
         .set_status(&id("a"), &[ChatStatus::Active], ChatStatus::Deleted, at(3), None)
         .await

@@ -285,7 +285,25 @@ async fn a_turn_that_ends_after_its_words_were_deleted_is_not_stored(place: Arc<
     }
     assert_eq!(stored().await, "32");
     let deletions = here.deletions_after(before).await.unwrap();
-    assert_eq!(deletions.iter().map(|(client, _)| client.as_str()).collect::<Vec<_>>(), ["a"]);
+    let parts = |deletions: Vec<(HistoryPart, Timestamp)>| {
+        let mut parts: Vec<_> =
+            deletions.into_iter().map(|(part, _)| format!("{part:?}")).collect();
+        parts.sort();
+        parts
+    };
+    assert_eq!(parts(deletions), [r#"Client("a")"#]);
+    // One turn alone, of a client whose other turns stay.
+    let one = turn(5, "b").turn_id;
+    there.delete_turns(&HistoryPart::Turn(one.clone())).await.unwrap();
+    for number in [5, 6] {
+        here.add_turn(&began(number, "b", before), &[]).await.unwrap();
+    }
+    assert_eq!(stored().await, "632");
+    let turn_deleted = format!("Turn({one:?})");
+    assert_eq!(
+        parts(here.deletions_after(before).await.unwrap()),
+        [r#"Client("a")"#, &turn_deleted]
+    );
     there.delete_turns(&HistoryPart::All).await.unwrap();
     here.add_turn(&began(4, "c", before), &[]).await.unwrap();
     assert_eq!(stored().await, "");

@@ -108,7 +108,7 @@ async fn requests_that_were_answered_before_stay_answered() {
     let answered = KnownRequest { hash: String::new(), answer: Some("yes".into()) };
     assert_eq!(store.request(&session, "k").await.unwrap(), Some(answered.clone()));
     let owner = store.owner(&session).await.unwrap();
-    let stored = StorageUsage { sessions: 1, bytes: 9 };
+    let stored = StorageUsage { sessions: 1, bytes: 9 + 512 };
     assert_eq!((owner.as_deref(), store.usage("").await.unwrap()), (Some(""), stored));
     let time = jiff::Timestamp::UNIX_EPOCH;
     assert!(store.restore_snapshot(&session, "p", 4, time, None).await.unwrap().is_some());

@@ -49,6 +49,9 @@ async fn museum_sessions_live_and_expire(place: Arc<Place>) {
     let now = store.find(&id("a")).await.unwrap().unwrap();
     assert_eq!((now.requests, now.last_used_at, now.expires_at), (1, at(120), at(200)));
     assert_eq!(now.history, history);
+    let (listed, _) = store.list(at(49), 0, 1).await.unwrap();
+    assert_eq!((listed[0].functions, listed[0].messages), (1, 1));
+    assert_eq!(listed[0].metadata, now.metadata);
     let names_at = async |now, offset, limit| {
         let (page, total) = store.list(at(now), offset, limit).await.unwrap();
         let names: String = page.iter().map(|s| s.id.as_str()).collect();

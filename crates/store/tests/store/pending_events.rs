@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hearken_ports::store::DeviceStore as _;
 use hearken_ports::{ChatStore as _, KeptTurn, StoreOutcome};
-use hearken_proto::chat::{ChatStatus, Event, Snapshot};
+use hearken_proto::chat::{ChatStatus, Event, EventData, Snapshot};
 use hearken_store::SqlStore;
 use hearken_test_support::chat_rows::{at, id, session, turn};
 use hearken_test_support::places::Place;
@@ -23,7 +23,7 @@ pub(super) fn event(session: &str, name: &str) -> Event {
         id: name.into(),
         session_id: id(session),
         kind: "chat.answered".into(),
-        data: data.as_object().unwrap().clone(),
+        data: EventData::from(data.as_object().unwrap()),
         timestamp: at(3),
     }
 }
@@ -49,7 +49,11 @@ async fn events_are_stored_with_their_change_and_only_then(place: Arc<Place>) {
     }
     assert_eq!(pending(&store, Some("a")).await, ["one"]);
     let read = store.pending_events(None, 1).await.unwrap().remove(0).event;
-    assert_eq!(read.data["at"].to_string(), "0.7", "numbers stay as they are written");
+    assert_eq!(
+        read.data.parse().unwrap()["at"].to_string(),
+        "0.7",
+        "numbers stay as they are written"
+    );
     let from = [ChatStatus::Archived];
     let status = async |from: &[ChatStatus], to, name| {
         let event = event("a", name);

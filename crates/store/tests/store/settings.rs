@@ -13,6 +13,7 @@ use super::{on_every_store, open};
 
 on_every_store!(
     settings_are_changed_and_noted_together,
+    a_value_is_replaced_where_nobody_has_changed_it,
     the_audit_is_read_from_the_latest_back,
     the_audit_keeps_its_latest,
     changes_at_once_are_all_noted,
@@ -39,6 +40,27 @@ async fn settings_are_changed_and_noted_together(place: Arc<Place>) {
     let noted = store.audit(None, 9).await.unwrap();
     let details: Vec<&Value> = noted.iter().map(|e| &e.details).collect();
     assert_eq!(details, [&json!({"n": 2}), &json!({"n": 1})]);
+}
+
+async fn a_value_is_replaced_where_nobody_has_changed_it(place: Arc<Place>) {
+    let store = open(&place);
+    let was = json!({"right": "view", "n": 1.50, "名": "a\u{0}"});
+    let next = json!({"right": "admin"});
+    let replace = async |was: &Value, what: &str| {
+        store.replace("account", was, &next, &entry(what, Value::Null)).await.unwrap()
+    };
+    assert!(!replace(&was, "nothing is there").await);
+    store.change(&[("account".to_owned(), Some(was))], &entry("added", json!(1))).await.unwrap();
+    let read = store.setting("account").await.unwrap().unwrap();
+    assert!(replace(&read, "replaced").await);
+    assert_eq!(store.setting("account").await.unwrap(), Some(next.clone()));
+    assert!(!replace(&read, "it was changed").await);
+    store.change(&[("account".to_owned(), None)], &entry("deleted", json!(1))).await.unwrap();
+    assert!(!replace(&next, "it was deleted").await);
+    assert_eq!(store.setting("account").await.unwrap(), None);
+    let noted = store.audit(None, 9).await.unwrap();
+    let noted: Vec<&str> = noted.iter().map(|entry| entry.what.as_str()).collect();
+    assert_eq!(noted, ["deleted", "replaced", "added"]);
 }
 
 async fn the_audit_is_read_from_the_latest_back(place: Arc<Place>) {

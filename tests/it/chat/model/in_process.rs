@@ -89,7 +89,7 @@ pub(super) fn hero(state: &Map<String, Value>) -> (i64, i64) {
 pub(super) fn told(event: &Event) -> String {
     let about = match event.kind.as_str() {
         "character.hp_changed" => event.timestamp.as_second().to_string(),
-        "chat.answered" => event.data["message"].as_str().unwrap().to_owned(),
+        "chat.answered" => event.data.parse().unwrap()["message"].as_str().unwrap().to_owned(),
         _ => return event.kind.clone(),
     };
     format!("{} {about}", event.kind)
@@ -192,7 +192,9 @@ impl System for ChatInProcess {
                 let (reply, ()) = tokio::join!(self.chat(id, ask, Some(out)), reading);
                 reply
             }
-            Ask::Snapshot => shown(service.make_snapshot(id, CreateSnapshot::default()).await),
+            Ask::Snapshot => {
+                shown(service.make_snapshot(&Asker::Anybody, id, CreateSnapshot::default()).await)
+            }
             Ask::GoBack(_) => shown(service.restore_snapshot(id, snapshot).await),
             Ask::Archive => shown(service.archive(id).await),
             Ask::Restore => shown(service.restore(id).await),

@@ -326,4 +326,8 @@ impl EventBus for Bus {
     ) -> BoxFuture<'static, Result<Watch, BoxError>> {
         self.bus.watch(session, after)
     }
+
+    fn forget(&self, session: &SessionId) -> BoxFuture<'static, Result<(), BoxError>> {
+        self.bus.forget(session)
+    }
 }

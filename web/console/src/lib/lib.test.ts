@@ -4,7 +4,7 @@ import { keysNamed, refusalOf, remedyOf, ApiError } from './errors';
 import { ago, bytes, duration, metric } from './format';
 import { rootOf } from './http';
 import { argumentsOf, FieldError, fieldsOf } from './schema';
-import { changesOf, typedOf } from './settings';
+import { changesOf, typedBut, typedOf } from './settings';
 import { base64, bytesOf, lengthOf, wavOf } from './wav';
 
 describe('addresses', () => {
@@ -98,6 +98,11 @@ describe('settings', () => {
     expect(changesOf(tables, typedOf(tables))).toEqual({});
     expect(changesOf(tables, { 'tools.policy': '{"a/b":"never"}' })).toEqual({ 'tools.policy': { 'a/b': 'never' } });
     expect(changesOf(tables, { 'tools.policy': '{' })).toEqual({ 'tools.policy': '{' });
+  });
+
+  it('stay typed where another one is saved, and only those that were typed', () => {
+    const typed = { ...typedOf(settings), 'llm.temperature': '0.5', 'log.level': 'debug' };
+    expect(typedBut(['log.level'], typed, changesOf(settings, typed))).toEqual({ 'llm.temperature': '0.5' });
   });
 });
 

@@ -21,6 +21,8 @@ interface Passed { old: string; tokens: Tokens }
 const HOLDER: Account = { name: ADMIN, right: 'administrator' };
 /** An access token is exchanged this long before it ends, in milliseconds. */
 const EARLY = 60_000;
+/** Wait before an exchange that failed is tried again, in milliseconds. */
+const AGAIN = 10_000;
 const NAME = 'session';
 
 class Session {
@@ -140,7 +142,7 @@ class Session {
   async send(door: Door, path: string, sent: Sent = {}, tries = false): Promise<Response> {
     if (!this.opens(door)) throw new ApiError(401, 'LOCKED', '');
     const usesAccess = door === 'admin' || this.operator?.kind === 'access';
-    if (usesAccess && this.tokens && this.tokens.expires - Date.now() < EARLY / 2) await this.refresh();
+    if (usesAccess && this.tokens && this.tokens.expires - Date.now() < EARLY / 2) await this.refresh().catch(() => undefined);
     const first = await send(path, { ...sent, bearer: this.bearer(door) });
     if (first.status !== 401) return first;
     if (usesAccess && (await this.refresh())) {
@@ -184,7 +186,13 @@ class Session {
       return true;
     } catch (error) {
       // The next pair may have come in the meantime, from another tab or with another password.
-      if (error instanceof ApiError && error.status === 401 && this.tokens?.refresh === old) this.end(true);
+      if (this.tokens?.refresh !== old) return this.tokens !== null;
+      if (!(error instanceof ApiError && error.status === 401)) {
+        // A server that cannot answer now says nothing of the session.
+        this.refreshIn(AGAIN);
+        throw error;
+      }
+      this.end(true);
       return false;
     }
   }
@@ -194,7 +202,12 @@ class Session {
     const kept: Kept = { tokens, operator: $state.snapshot(this.operator) };
     rememberSession(NAME, this.isIn ? JSON.stringify(kept) : null);
     clearTimeout(this.timer);
-    if (tokens) this.timer = setTimeout(() => void this.refresh(), Math.max(1_000, tokens.expires - Date.now() - EARLY));
+    if (tokens) this.refreshIn(Math.max(1_000, tokens.expires - Date.now() - EARLY));
+  }
+
+  private refreshIn(ms: number): void {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => void this.refresh().catch(() => undefined), ms);
   }
 
   private restore(): void {

@@ -29,6 +29,12 @@ export function changesOf(settings: Sections, typed: Record<string, string>): Re
   return changes;
 }
 
+/** Returns what was typed into other settings than these, for after the settings are loaded again. */
+export function typedBut(keys: string[], typed: Record<string, string>, changes: Record<string, unknown>): Record<string, string> {
+  const others = Object.keys(changes).filter((key) => !keys.includes(key));
+  return Object.fromEntries(others.map((key) => [key, typed[key] ?? '']));
+}
+
 function read(text: string): unknown {
   try {
     return JSON.parse(text);

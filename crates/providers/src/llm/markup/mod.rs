@@ -55,6 +55,8 @@ pub(super) struct AnswerFilter {
     begins: bool,
     calling: bool,
     calls: usize,
+    /// The answer was cut at its longest.
+    truncated: bool,
     ready: VecDeque<LlmDelta>,
     /// Opening of this answer, once it is known.
     began: Option<Opening>,
@@ -104,6 +106,7 @@ impl AnswerFilter {
             begins,
             calling: false,
             calls: 0,
+            truncated: false,
             ready: VecDeque::new(),
             began: None,
         }
@@ -146,8 +149,10 @@ impl AnswerFilter {
         }
     }
 
-    /// Marks the end of the answer.
-    pub(super) fn end(&mut self) {
+    /// Marks the end of the answer. A call that has no end is made unless the answer was `truncated`: then its arguments are
+    /// cut, too.
+    pub(super) fn end(&mut self, truncated: bool) {
+        self.truncated = truncated;
         self.read(true);
     }
 
@@ -397,7 +402,8 @@ impl AnswerFilter {
         if !over {
             return (used, Step::Waits);
         }
-        let body = if *too_long { String::new() } else { std::mem::take(body) };
+        let is_cut = *too_long || (!closed && self.truncated);
+        let body = if is_cut { String::new() } else { std::mem::take(body) };
         self.mode = Mode::Text;
         let calls = written_calls::calls(&body, &self.tools);
         self.make(calls);
@@ -427,7 +433,7 @@ impl AnswerFilter {
 pub(crate) fn answer(text: &str) -> String {
     let mut screen = AnswerFilter::new(&Prompt::default(), Opening::Marked);
     screen.push(LlmDelta::Text(text.to_owned()));
-    screen.end();
+    screen.end(false);
     let mut answer = String::new();
     while let Some(delta) = screen.pop() {
         if let LlmDelta::Text(text) = delta {

@@ -22,7 +22,7 @@ fn shown(prompt: &Prompt, opening: Opening, pieces: &[&str]) -> String {
     for piece in pieces {
         screen.push(LlmDelta::Text((*piece).to_owned()));
     }
-    screen.end();
+    screen.end(false);
     let mut told = String::new();
     while let Some(delta) = screen.pop() {
         match delta {
@@ -134,7 +134,7 @@ fn an_end_without_a_beginning_is_known_from_then_on() {
     let text = "The user greets.</think>\nHello.";
     let mut first = AnswerFilter::new(&Prompt::default(), Opening::Marked);
     first.push(LlmDelta::Text(text.into()));
-    first.end();
+    first.end(false);
     assert_eq!(first.began(), Some(Opening::Missing));
     let next = |text: &str| {
         let letters: Vec<String> = text.chars().map(String::from).collect();

@@ -174,7 +174,7 @@ impl Tool {
         let until = tokio::time::Instant::now() + 2 * WITHIN;
         let mut calls = self.toolbox.begin(&self.offer, &[request], "", until);
         calls.next().await;
-        calls.end().swap_remove(0)
+        calls.end(false).swap_remove(0)
     }
 }
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use hearken_chat::ChatError;
+use hearken_chat::{ChatError, ChatSettings};
 use hearken_dialogue::testkit::LlmAct;
 use hearken_ports::ProviderErrorKind;
 use hearken_proto::fault::Fault;
@@ -164,8 +164,11 @@ async fn a_server_that_stops_drops_what_has_not_begun_and_cuts_what_takes_too_lo
 
 #[tokio::test]
 async fn a_message_has_its_time_whatever_it_has_begun() {
-    let chat =
-        ChatInProcess::with(|settings| settings.turn_limit = Duration::from_millis(500)).await;
+    let chat = ChatInProcess::start().await;
+    // From here on: what a busy machine takes for the messages before is no part of it.
+    let settings = chat.service.settings.get();
+    let turn_limit = Duration::from_secs(2);
+    chat.service.settings.set(ChatSettings { turn_limit, ..(*settings).clone() });
     chat.script.thinks(LlmAct::Call("", vec![HIT])).thinks(LlmAct::Write(vec!["late"], NEVER));
     assert_eq!(fault(&chat.say("hit it", Some("k")).await), Some(Fault::Unavailable));
     assert_eq!(fault(&chat.say("hit it", Some("k")).await), Some(Fault::Conflict));

@@ -33,6 +33,8 @@ const TRIED_FOR: Duration = Duration::from_secs(30);
 const FOLLOW_EVERY: Duration = Duration::from_millis(500);
 /// Longest difference between the clocks of instances.
 const CLOCKS_DIFFER: SignedDuration = SignedDuration::from_secs(10);
+/// Longest id of a turn, a device or a session.
+const MAX_NAME_BYTES: usize = 256;
 /// Time between two looks at what is too old or too much.
 const TRIM_EVERY: Duration = Duration::from_mins(10);
 
@@ -136,19 +138,26 @@ impl History {
     /// # Errors
     /// The store failed. A part may be deleted.
     pub async fn delete(&self, part: &HistoryPart) -> Result<u64, StoreError> {
-        self.journal.forget(|turn| is_of(turn, part));
-        // It does not know whose its calls were.
-        if is_said(part) {
-            self.calls.forget(Timestamp::now());
+        // What nothing can be called by is not noted for the other instances.
+        if let HistoryPart::Turn(name) | HistoryPart::Client(name) = part
+            && name.len() > MAX_NAME_BYTES
+        {
+            return Ok(0);
         }
+        let in_journal = self.journal.forget(|turn| is_of(turn, part));
         let mut deleted = 0;
         loop {
             let more = self.store.delete_turns(part).await?;
             deleted += more;
             if more < u64::from(MOST_DELETED) {
-                return Ok(deleted);
+                break;
             }
         }
+        // It does not know whose its calls were.
+        if is_said(part) && (in_journal || deleted > 0) {
+            self.calls.forget(Timestamp::now());
+        }
+        Ok(deleted)
     }
 
     /// Removes what other instances have deleted from the journal of this one, soon after. Never returns.

@@ -37,6 +37,8 @@ const SOURCE: &str = "device";
 /// Maximum memory of the pages of one device's list, about, in bytes. Firmware with 40 tools needs
 /// some 160 KiB.
 const MAX_LIST_WEIGHT: usize = 1 << 20;
+/// Longest cursor of a device's list. A page with a longer one is the last.
+const MAX_CURSOR_BYTES: usize = 1 << 10;
 
 /// Maximum number of tools kept for one device.
 const MAX_TOOLS: usize = 512;
@@ -157,6 +159,10 @@ impl DeviceTools {
             tools.extend(listed);
             match page.next_cursor {
                 None => break,
+                Some(next) if next.len() > MAX_CURSOR_BYTES => {
+                    tracing::warn!("stopped listing the device's tools: a cursor is too long");
+                    break;
+                }
                 Some(next) if !seen.insert(next.clone()) => {
                     tracing::warn!("stopped listing the device's tools: a cursor repeats");
                     break;

@@ -339,7 +339,7 @@ impl AdminSessions {
         let (pair, next) = self.pair(&claims.sid, &claims.sub, &print, now)?;
         let told = entry(&claims.sub, "tokens refreshed", from, now);
         // Another instance may have ended the session meanwhile, or exchanged the token.
-        match self.store.replace(&name, &state, &next, &told).await? {
+        match self.store.replace(&name, Some(&state), &next, &told).await? {
             true => Ok(pair),
             false => Err(LoginError::Over),
         }

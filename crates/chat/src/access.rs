@@ -2,6 +2,7 @@
 //! somebody is recognised.
 
 use hearken_base::wall_clock::now;
+use hearken_ports::SessionLock;
 use hearken_proto::ids::SessionId;
 
 use super::{ChatError, ChatService};
@@ -66,6 +67,15 @@ impl ChatService {
         let owner = self.store.owner(id).await?;
         let admitted = owner.is_some_and(|owner| owner.is_empty() || owner == client);
         if admitted { Ok(()) } else { Err(ChatError::SessionNotFound(id.clone())) }
+    }
+
+    /// Locks the share of somebody: of requests at the same time, each sees what those before it have stored. `None` for
+    /// somebody without a share.
+    pub(super) async fn lock_share(&self, asker: &Asker) -> Result<Option<SessionLock>, ChatError> {
+        let Some(client) = asker.client() else { return Ok(None) };
+        let wait = self.settings.get().lock_wait;
+        let lock = self.locks.lock(&format!("share of {client}"), wait).await?;
+        lock.map(Some).ok_or(ChatError::Busy)
     }
 
     /// Checks that somebody may store more. Purges deleted sessions of a client whose share is used

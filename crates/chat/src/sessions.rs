@@ -39,6 +39,7 @@ impl ChatService {
         wanted: CreateSession,
         asker: &Asker,
     ) -> Result<ChatSession, ChatError> {
+        let _share = self.lock_share(asker).await?;
         self.check_share(asker).await?;
         let at = now();
         let session = ChatSession {
@@ -273,8 +274,15 @@ impl ChatService {
         if !session.as_ref().is_some_and(is_old) {
             return Ok(false);
         }
-        if let Some(state) = &self.state {
-            state.delete(id).await.map_err(ChatError::State)?;
+        // What of it is gone, if the rest fails, must not be missed by somebody who restores it.
+        if !self.store.set_purging(id, true).await? {
+            return Ok(false);
+        }
+        if let Some(state) = &self.state
+            && let Err(error) = state.delete(id).await
+        {
+            self.store.set_purging(id, false).await?;
+            return Err(ChatError::State(error));
         }
         let purged = self.store.purge(id).await?;
         self.turn_journal.forget(|turn| turn.client == id.as_str());

@@ -29,7 +29,8 @@ impl ChatService {
         self.session(id).await?;
         let lock = self.lock(id).await?;
         let session = self.session(id).await?;
-        // Under the lock: requests at the same time must not pass with the same room.
+        // Last: a session whose message is being answered must not keep others of its owner waiting.
+        let _share = self.lock_share(asker).await?;
         self.check_share(asker).await?;
         if self.store.snapshots(id).await?.len() >= MAX_SNAPSHOTS {
             let about =

@@ -8,8 +8,8 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use hearken_base::wall_clock::now;
 use hearken_ports::{
-    EventBus, Provenance, StateError, StateEvent, StateOutcome, StateServer, Tool, ToolCall,
-    ToolError, ToolOutput, ToolSource,
+    EventBus, MAX_EVENT_BYTES, Provenance, StateError, StateEvent, StateOutcome, StateServer, Tool,
+    ToolCall, ToolError, ToolOutput, ToolSource,
 };
 use hearken_proto::chat::{Event, EventData};
 use hearken_proto::ids::SessionId;
@@ -126,6 +126,10 @@ impl Inner {
         let outcome = outcome?;
         let events: Vec<Event> = outcome.events.iter().map(|event| self.event(event)).collect();
         for event in &events {
+            if event.bytes() > MAX_EVENT_BYTES {
+                tracing::warn!(session = %self.session, bytes = event.bytes(), limit_bytes = MAX_EVENT_BYTES, "an event of the state server is too large for watchers");
+                continue;
+            }
             if let Err(error) = self.events.publish(event.clone()).await {
                 tracing::warn!(error, session = %self.session, "cannot publish an event");
             }

@@ -14,9 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use hearken_ports::{
-    BoxError, EVENTS_KEPT_FOR, EventBus, KEPT_EVENT_BYTES, KEPT_EVENTS, Published, Watch,
-};
+use hearken_ports::{BoxError, EVENTS_KEPT_FOR, EventBus, KEPT_EVENTS, Published, Watch};
 use hearken_proto::chat::Event;
 use hearken_proto::ids::SessionId;
 use jiff::Timestamp;
@@ -124,9 +122,7 @@ impl RedisBus {
     fn add(&self, pipe: &mut Pipeline, event: &Event) -> Result<(), serde_json::Error> {
         let stream = self.stream(&event.session_id);
         let kept_ms = i64::try_from(EVENTS_KEPT_FOR.as_millis()).unwrap_or(i64::MAX);
-        // Redis counts no bytes: before a large event, fewer are kept.
-        let kept = (KEPT_EVENT_BYTES / event.bytes()).clamp(1, KEPT_EVENTS);
-        pipe.cmd("XADD").arg(&stream).arg("MAXLEN").arg("~").arg(kept).arg("*");
+        pipe.cmd("XADD").arg(&stream).arg("MAXLEN").arg("~").arg(KEPT_EVENTS).arg("*");
         pipe.arg(FIELD).arg(serde_json::to_string(event)?).ignore();
         pipe.pexpire(&stream, kept_ms).ignore();
         pipe.publish(self.0.shared.key("news"), event.session_id.as_str()).ignore();

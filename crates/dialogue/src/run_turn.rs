@@ -5,7 +5,10 @@
 use std::sync::Arc;
 
 use futures_util::StreamExt as _;
-use hearken_ports::{ChatMessage, Llm, LlmDelta, Person, Prompt, Role, ToolChoice, ToolRequest};
+use hearken_ports::{
+    ChatMessage, Llm, LlmDelta, Person, Prompt, ProviderError, ProviderErrorKind, Role, ToolChoice,
+    ToolRequest,
+};
 use tokio::time::Instant;
 
 use super::message_repair;
@@ -324,6 +327,7 @@ async fn converse(
     let mut usage = trace.meters_model(&prompt, llm);
     let mut deltas = llm.reply(prompt);
     let mut written = Written { text: String::new(), calls: Vec::new() };
+    let mut is_calling = false;
     while !output.is_over() {
         let delta = tokio::select! {
             biased;
@@ -345,10 +349,22 @@ async fn converse(
                 written.text.push_str(&text);
                 output.words(&text).await;
             }
-            Some(Ok(LlmDelta::Calling)) => output.pause().await,
+            Some(Ok(LlmDelta::Calling)) => {
+                is_calling = true;
+                output.pause().await;
+            }
             Some(Ok(LlmDelta::Call(call))) => {
                 written.calls.push(call);
                 output.pause().await;
+            }
+            // The call was dropped, since it was cut: nothing that was said of it is true.
+            Some(Ok(LlmDelta::Finished { truncated: true, .. }))
+                if is_calling && written.calls.is_empty() =>
+            {
+                trace.end(Stage::Model);
+                let why = "the answer was cut within a call of a tool";
+                let error = ProviderError::because("model", ProviderErrorKind::Protocol, why);
+                return Err(TurnError::Llm(error));
             }
             Some(Ok(LlmDelta::Finished { usage, .. })) => {
                 output.finished(&written.text, &written.calls, usage);

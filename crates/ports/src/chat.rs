@@ -168,6 +168,10 @@ pub trait ChatStore: Send + Sync {
         limit: u32,
     ) -> Result<Vec<SessionId>, BoxError>;
 
+    /// Notes that a deleted session is being purged, or that it is not any more: meanwhile it cannot be restored. Returns
+    /// false if there is no such session.
+    async fn set_purging(&self, id: &SessionId, is_purging: bool) -> Result<bool, BoxError>;
+
     /// Removes a deleted session with all its data. Returns false if there is none.
     async fn purge(&self, id: &SessionId) -> Result<bool, BoxError>;
 

@@ -12,6 +12,8 @@ use super::BoxError;
 
 /// Number of events kept per session for watchers that reconnect.
 pub const KEPT_EVENTS: usize = 1_000;
+/// Largest event of a state server that is published.
+pub const MAX_EVENT_BYTES: usize = 64 << 10;
 /// Bytes of the events kept per session. The oldest are dropped beyond.
 pub const KEPT_EVENT_BYTES: usize = 256 << 10;
 /// Time for which a session's events are kept after the last one.

@@ -41,7 +41,9 @@ pub use chat::{
 };
 pub use devices::{ConnectedDevice, Devices, Unreachable};
 pub use error::{BoxError, ProviderError, ProviderErrorKind};
-pub use events::{EVENTS_KEPT_FOR, EventBus, KEPT_EVENT_BYTES, KEPT_EVENTS, Published, Watch};
+pub use events::{
+    EVENTS_KEPT_FOR, EventBus, KEPT_EVENT_BYTES, KEPT_EVENTS, MAX_EVENT_BYTES, Published, Watch,
+};
 pub use image_describer::{ImageDescriber, Picture};
 pub use llm::{
     ChatMessage, Llm, LlmDelta, OfferedTool, Prompt, Role, ToolChoice, ToolRequest, Usage,

@@ -222,6 +222,10 @@ impl ChatStore for RemoteStore {
         self.call(false, self.store().purgeable(before, offset, limit)).await
     }
 
+    async fn set_purging(&self, id: &SessionId, is_purging: bool) -> Result<bool, BoxError> {
+        self.call(true, self.store().set_purging(id, is_purging)).await
+    }
+
     async fn purge(&self, id: &SessionId) -> Result<bool, BoxError> {
         self.call(true, self.store().purge(id)).await
     }

@@ -2,12 +2,13 @@
 //! reconnecting.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hearken_dialogue::tools::definition::from_mcp;
-use hearken_ports::tool_limits::LimitedTools;
+use hearken_ports::tool_limits::{LimitedTools, MAX_SOURCE_WEIGHT, tool_weight};
 use hearken_ports::{Tool, ToolCall, ToolError, ToolOutput};
 use rmcp::model::{
     CallToolRequestParams, ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult,
@@ -15,8 +16,8 @@ use rmcp::model::{
     SubscriptionFilter,
 };
 use rmcp::service::{
-    ClientInitializeError, NotificationContext, RequestContext, RoleClient, RunningService,
-    RxJsonRpcMessage, TxJsonRpcMessage,
+    ClientCacheConfig, ClientInitializeError, NotificationContext, RequestContext, RoleClient,
+    RunningService, RxJsonRpcMessage, TxJsonRpcMessage,
 };
 use rmcp::transport::Transport;
 use rmcp::{ClientHandler, ClientLifecycleMode, ClientServiceExt as _, ErrorData, ServiceError};
@@ -48,6 +49,33 @@ pub(super) struct Connection {
     service: Arc<RunningService<RoleClient, NotificationHandler>>,
     gone: CancellationToken,
     changed: Arc<Notify>,
+    listed: Arc<tokio::sync::Mutex<ListedTools>>,
+}
+
+/// Largest size of all tools that a connection has listed: rmcp keeps the schema of each name for as long as it lasts.
+const MAX_LISTED_BYTES: usize = 4 * MAX_SOURCE_WEIGHT;
+
+/// Tools that a connection has listed so far.
+#[derive(Default)]
+struct ListedTools {
+    /// Largest weight of the tools of each name: one that is listed again may have another schema.
+    names: HashMap<String, usize>,
+    bytes: usize,
+}
+
+impl ListedTools {
+    /// Notes a tool. Returns false if they are too large.
+    fn note(&mut self, tool: &Tool) -> bool {
+        let weight = size_of::<Tool>() + tool.name.len() + tool_weight(tool);
+        let largest = self.names.entry(tool.name.clone()).or_default();
+        self.bytes += weight.saturating_sub(*largest);
+        *largest = weight.max(*largest);
+        !self.is_too_large()
+    }
+
+    fn is_too_large(&self) -> bool {
+        self.bytes > MAX_LISTED_BYTES
+    }
 }
 
 impl Connection {
@@ -88,7 +116,9 @@ impl Connection {
             reason: reason(&error),
             misunderstood: era == ProtocolEra::Auto && misunderstood(&error),
         })?;
-        Ok(Self { service: Arc::new(service), gone, changed })
+        // A list is kept once, within limits, and asked for again to see whether the server is still there.
+        service.peer().set_response_cache_config(ClientCacheConfig::disabled()).await;
+        Ok(Self { service: Arc::new(service), gone, changed, listed: Arc::default() })
     }
 
     /// Returns true if both are the same connection.
@@ -115,6 +145,7 @@ impl Connection {
         let peer = self.service.peer();
         let offered = peer.peer_info().is_none_or(|info| info.capabilities.tools.is_some());
         let mut tools = LimitedTools::default();
+        let mut listed = self.listed.lock().await;
         let ask = |cursor| async move {
             let params = PaginatedRequestParams::default().with_cursor(cursor);
             let page = tokio::time::timeout(page_within, peer.list_tools(Some(params))).await;
@@ -125,9 +156,16 @@ impl Connection {
             Ok::<_, String>(Page { tools: page.tools, next: page.next_cursor })
         };
         // Some servers have tools and do not say so at first.
-        match every_page(ask, |tool| tools.add(from_mcp(&tool))).await {
+        let add = |tool| {
+            let tool = from_mcp(&tool);
+            listed.note(&tool) && tools.add(tool)
+        };
+        match every_page(ask, add).await {
             Err(_) if !offered => return Ok(Arc::default()),
-            listed => listed?,
+            read => read?,
+        }
+        if listed.is_too_large() {
+            return Err("it lists ever other tools".into());
         }
         let source = self.server_name().unwrap_or_default();
         Ok(tools.finish(&source).into())
@@ -307,5 +345,33 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Ending<T> {
 
     async fn close(&mut self) -> Result<(), Self::Error> {
         self.inner.close().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn tool(name: &str, bytes: usize) -> Tool {
+        Tool {
+            name: name.into(),
+            description: String::new(),
+            parameters: json!({ "description": "x".repeat(bytes) }),
+            finishes: false,
+            destructive: false,
+        }
+    }
+
+    #[test]
+    fn what_a_connection_has_listed_has_a_bound_however_it_is_named() {
+        let mut same = ListedTools::default();
+        assert!((0..9_999).all(|_| same.note(&tool("a", 9_000))), "one list, again and again");
+        let mut others = ListedTools::default();
+        let count = (0..9_999).take_while(|n| others.note(&tool(&n.to_string(), 90_000))).count();
+        assert!((300..400).contains(&count), "{count}");
+        let mut growing = ListedTools::default();
+        assert!(growing.note(&tool("a", 1)) && !growing.note(&tool("a", MAX_LISTED_BYTES)));
     }
 }

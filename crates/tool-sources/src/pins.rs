@@ -137,6 +137,11 @@ impl SourcePins {
         }
     }
 
+    /// Reports whether no more tools of the agent may be pinned.
+    pub(super) fn is_full(&self) -> bool {
+        self.room(&self.all.lock()) == 0
+    }
+
     /// Returns how many more tools of the agent may be pinned.
     fn room(&self, known: &BTreeMap<Key, Pin>) -> usize {
         let room = MAX_PINS.saturating_sub(known.len());

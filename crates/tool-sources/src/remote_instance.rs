@@ -33,7 +33,8 @@ impl RemoteInstanceSource {
 
     /// Reports whether a definition is another one than that of its pin.
     fn is_changed(&self, tool: &Tool) -> bool {
-        self.pins.is_changed(tool).unwrap_or_default()
+        // One that is new at its instance is pinned there, and known here soon; one without room counts as changed.
+        self.pins.is_changed(tool).unwrap_or_else(|| self.pins.is_full())
     }
 
     /// Returns the agent of the tool client.

@@ -148,8 +148,10 @@ impl AdminSessions {
         }
         let account = Account { name, right, created: now, hash };
         let told = told(&account.name, right, "account added", by, now);
-        self.store.change(&[(key(&account.name), Some(account.stored()))], &told).await?;
-        Ok(account)
+        match self.store.replace(&key(&account.name), None, &account.stored(), &told).await? {
+            true => Ok(account),
+            false => Err(AccountError::Taken),
+        }
     }
 
     /// Changes the right or the password of an account. Another password ends its sessions.
@@ -178,7 +180,7 @@ impl AdminSessions {
         };
         let told = told(&account.name, account.right, "account changed", by, now);
         let key = key(&account.name);
-        match self.store.replace(&key, &before, &account.stored(), &told).await? {
+        match self.store.replace(&key, Some(&before), &account.stored(), &told).await? {
             true => Ok(account),
             false => Err(AccountError::Changed),
         }
@@ -216,7 +218,7 @@ impl AdminSessions {
             let before = was.stored();
             let account = Account { hash: hash.clone(), ..was };
             // False if its right was changed: that stays.
-            if self.store.replace(&key(name), &before, &account.stored(), told).await? {
+            if self.store.replace(&key(name), Some(&before), &account.stored(), told).await? {
                 return Ok(Some(Credential::Chosen(hash)));
             }
         }

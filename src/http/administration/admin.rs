@@ -395,7 +395,7 @@ pub(crate) async fn metrics(
     admin: web::Data<Admin>,
 ) -> RouteResult {
     let Figures { devices, text_clients, llm } = (admin.figures)();
-    let listed = admin.museum.sessions(0, 1).await;
+    let listed = admin.museum.sessions(0, 0).await;
     let (_, museum_sessions) = listed.map_err(|error| store_failed(&error))?;
     let http = middleware_state(&request).map(|state| state.traffic().shown());
     let told = AdminMetrics { devices, http, llm, museum_sessions, text_clients };

@@ -153,15 +153,15 @@ pub(crate) async fn check(
         let about = format!("Boards whose OTA address this is connect to {address}\n");
         return Ok(HttpResponse::Ok().content_type(ContentType::plaintext()).body(about));
     }
-    if is_of_foreign_page(&request) {
-        return Err(refusal(Fault::Forbidden, "a page of another site cannot report a device"));
-    }
     let caller = Caller::from_request(&request)?;
     let body = body(payload, MAX_REPORT_BYTES).await?;
     access.auth.allows(&caller.device_id)?;
     let report = report(&request, &caller, &body);
     let now = Timestamp::now();
-    let boot = if access.admission_rule(&request) != AdmissionRule::Open
+    // A page of another site can have a browser send ids in an address, and no headers: nothing is stored for them.
+    let boot = if !request.headers().contains_key("device-id") {
+        Boot::Unknown
+    } else if access.admission_rule(&request) != AdmissionRule::Open
         || access.auth.needs_token(&request)
     {
         access.boot(&request, &caller, &report, now).await?
@@ -196,13 +196,6 @@ pub(crate) async fn check(
         });
     }
     Ok(HttpResponse::Ok().json(answer))
-}
-
-/// Reports whether a browser asks for a page of another site, as for a picture: such a request has no `Origin`. Devices send no
-/// such header.
-fn is_of_foreign_page(request: &HttpRequest) -> bool {
-    let site = request.headers().get("sec-fetch-site").and_then(|site| site.to_str().ok());
-    matches!(site, Some("cross-site" | "same-site"))
 }
 
 /// Records the device's contact. Errors of the store are only logged: the device works without it. A

@@ -80,9 +80,12 @@ impl LateResults {
         agreed.0.iter().any(|id| id == call).then(|| agreed.1.clone())
     }
 
-    /// Drops the results of all other calls.
+    /// Drops the results of all other calls, and that the person agreed to them: their ids may be used again.
     pub(super) fn retain(&self, calls: &[ToolRequest]) {
-        self.all().retain(|late| calls.iter().any(|call| call.id == late.call));
+        let is_one = |id: &str| calls.iter().any(|call| call.id == id);
+        self.all().retain(|late| is_one(&late.call));
+        let mut agreed = self.agreed.lock().unwrap_or_else(PoisonError::into_inner);
+        agreed.0.retain(|id| is_one(id));
     }
 }
 

@@ -176,10 +176,17 @@ impl TurnJournal {
         self.turns().iter().rev().take(most).map(|entry| self.shown(&entry.facts().turn)).collect()
     }
 
-    /// Forgets turns, because they are deleted elsewhere. Their ends still count.
-    pub fn forget(&self, is_deleted: impl Fn(&TracedTurn) -> bool) {
-        self.turns().retain(|entry| !is_deleted(&entry.facts().turn));
-        self.changed();
+    /// Forgets turns, because they are deleted elsewhere. Their ends still count. Returns false if there are none.
+    pub fn forget(&self, is_deleted: impl Fn(&TracedTurn) -> bool) -> bool {
+        let mut turns = self.turns();
+        let before = turns.len();
+        turns.retain(|entry| !is_deleted(&entry.facts().turn));
+        let forgot = turns.len() < before;
+        drop(turns);
+        if forgot {
+            self.changed();
+        }
+        forgot
     }
 
     /// Returns the turns that have changed after this number of changes, oldest first.

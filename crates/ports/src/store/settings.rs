@@ -43,12 +43,12 @@ pub trait SettingsStore: Send + Sync {
         audit: &AuditEntry,
     ) -> Result<(), StoreError>;
 
-    /// Replaces this value of a setting and adds the audit entry, atomically. Returns false, and changes nothing, if the
-    /// setting has another value now, or none: another instance has changed or removed it.
+    /// Replaces this value of a setting, or none, and adds the audit entry, atomically. Returns false, and changes nothing, if
+    /// the setting is not as it was: another instance has added, changed or removed it.
     async fn replace(
         &self,
         name: &str,
-        was: &Value,
+        was: Option<&Value>,
         value: &Value,
         audit: &AuditEntry,
     ) -> Result<bool, StoreError>;

@@ -13,6 +13,8 @@ use serde_json::{Map, Value};
 pub(super) const MAX_CALLS: usize = 64;
 /// Beginnings of arguments that are tried, from either end: a server that repeats itself does so once.
 const MAX_BEGINNINGS: usize = 4;
+/// Most fragments of a call that are read to tell whether the next one belongs to it.
+const MAX_READ: usize = 1_000;
 
 /// Longest id that every vendor takes.
 const MAX_ID: usize = 40;
@@ -148,22 +150,28 @@ impl PartialCall {
         if fragment.name.is_empty() || self.name.is_empty() {
             return false;
         }
-        let arguments = arguments_of(&self.arguments);
+        if self.name != fragment.name {
+            return true;
+        }
+        // What was written so far is read only where it may end here, and not for each of thousands of fragments.
         let begins = fragment.arguments.trim_start().starts_with('{');
+        if !begins || self.arguments.len() > MAX_READ {
+            return false;
+        }
         // An empty object is how some begin, and the whole how some end.
-        let is_whole =
-            is_object(&arguments) && arguments != "{}" && arguments != fragment.arguments;
-        self.name != fragment.name || (begins && is_whole)
+        let arguments = arguments_of(&self.arguments);
+        is_object(&arguments) && arguments != "{}" && arguments != fragment.arguments
     }
 
     /// Returns true if these arguments were begun, and the fragment goes on with them.
     fn lacks(&self, fragment: &Fragment) -> bool {
         let more = fragment.arguments.trim_start();
+        let goes_on = !more.is_empty() && !more.starts_with('{') && !self.arguments.is_empty();
+        if !goes_on || self.arguments.len() > MAX_READ {
+            return goes_on;
+        }
         let arguments = arguments_of(&self.arguments);
-        !arguments.is_empty()
-            && !is_object(&arguments)
-            && !more.is_empty()
-            && !more.starts_with('{')
+        !arguments.is_empty() && !is_object(&arguments)
     }
 }
 

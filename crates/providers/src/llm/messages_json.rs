@@ -105,6 +105,8 @@ fn past_call(call: &ToolRequest) -> Value {
 pub(super) struct AnswerAssembler {
     /// Calls that are being written, by the index of their block.
     calls: BTreeMap<u64, ToolRequest>,
+    /// Call of the block that ended last.
+    held: Option<ToolRequest>,
     called: usize,
     /// Size of the arguments of all calls so far.
     arguments_bytes: usize,
@@ -153,12 +155,10 @@ impl AnswerParser for AnswerAssembler {
 
     /// Drops calls that were cut in the middle.
     fn close(&mut self) {
-        let whole = |call: &ToolRequest| {
-            call.arguments.trim().is_empty()
-                || serde_json::from_str::<Map<String, Value>>(&call.arguments).is_ok()
-        };
+        self.release();
         for (_, call) in std::mem::take(&mut self.calls) {
-            if self.finish == Some(false) && whole(&call) {
+            let is_empty = call.arguments.trim().is_empty();
+            if self.finish == Some(false) && (is_empty || is_whole(&call)) {
                 self.hand_on(call);
             }
         }
@@ -191,6 +191,7 @@ impl AnswerAssembler {
     }
 
     fn block(&mut self, index: u64, block: &Value) {
+        self.release();
         match block["type"].as_str().unwrap_or_default() {
             "text" => self.say(words(block)),
             "tool_use" => {
@@ -236,13 +237,23 @@ impl AnswerAssembler {
 
     fn say(&mut self, text: String) {
         if !text.is_empty() {
+            self.release();
             self.spoken = true;
             self.ready.push_back(LlmDelta::Text(text));
         }
     }
 
+    /// Ends a block. Its call waits for what follows: the reason of the end tells whether it was cut.
     fn stop(&mut self, index: u64) {
         if let Some(call) = self.calls.remove(&index) {
+            self.release();
+            self.held = Some(call);
+        }
+    }
+
+    /// Hands on the call of the last block.
+    fn release(&mut self) {
+        if let Some(call) = self.held.take() {
             self.hand_on(call);
         }
     }
@@ -261,9 +272,18 @@ impl AnswerAssembler {
             return Err(ProviderError::because(PROVIDER, ProviderErrorKind::BadRequest, why));
         }
         let truncated = matches!(reason, "max_tokens" | "model_context_window_exceeded");
+        if truncated {
+            self.held = self.held.take().filter(is_whole);
+        }
+        self.release();
         self.finish = Some(truncated);
         Ok(())
     }
+}
+
+/// Reports whether the arguments of a call are a JSON object.
+fn is_whole(call: &ToolRequest) -> bool {
+    serde_json::from_str::<Map<String, Value>>(&call.arguments).is_ok()
 }
 
 /// Converts the type of an error.

@@ -136,7 +136,9 @@ impl ChatStore for SqlStore {
             let mut work = self.begin().await?;
             let row = sqlx::query(concat!(
                 "UPDATE chat_sessions SET status = $2, updated_ms = $3, last_access_ms = \
-                 CASE WHEN $2 = 'active' THEN $3 ELSE last_access_ms END WHERE session_id = $1 AND status IN ($4, $5, $6) RETURNING ",
+                 CASE WHEN $2 = 'active' THEN $3 ELSE last_access_ms END \
+                 WHERE session_id = $1 AND status IN ($4, $5, $6) \
+                 AND (status <> 'deleted' OR last_access_ms >= 0) RETURNING ",
                 columns!()
             ))
             .bind(text(id.as_str()))
@@ -182,6 +184,26 @@ impl ChatStore for SqlStore {
         limit: u32,
     ) -> Result<Vec<SessionId>, BoxError> {
         in_time_for_ports(self.purgeable_chats(before, offset, limit)).await
+    }
+
+    async fn set_purging(&self, id: &SessionId, is_purging: bool) -> Result<bool, BoxError> {
+        in_time_for_ports(async {
+            // A deleted session that is being purged was used last before 1970.
+            let sql = match is_purging {
+                true => {
+                    "UPDATE chat_sessions SET last_access_ms = -1 \
+                     WHERE session_id = $1 AND status = 'deleted'"
+                }
+                false => {
+                    "UPDATE chat_sessions SET last_access_ms = updated_ms \
+                     WHERE session_id = $1 AND status = 'deleted' AND last_access_ms < 0"
+                }
+            };
+            let changed =
+                sqlx::query(sql).bind(text(id.as_str())).execute(self.writer().await?.pool).await?;
+            Ok(changed.rows_affected() > 0)
+        })
+        .await
     }
 
     async fn purge(&self, id: &SessionId) -> Result<bool, BoxError> {

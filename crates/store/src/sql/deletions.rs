@@ -92,6 +92,30 @@ pub(super) async fn since(
     Ok(clients.into_iter().collect())
 }
 
+/// Reports whether one of these deletions was noted since this time.
+pub(super) async fn any_since<const N: usize>(
+    work: &mut StoreTransaction,
+    all: [(DeletionKind, &str); N],
+    began: Timestamp,
+    now: Timestamp,
+) -> Result<bool, SqlError> {
+    let sql = "SELECT COUNT(*) FROM deletions \
+               WHERE kind = $1 AND client = $2 AND until_ms >= $3 AND until_ms <= $4";
+    for (kind, name) in all {
+        let noted: i64 = sqlx::query_scalar(sql)
+            .bind(kind.name())
+            .bind(text(name))
+            .bind(began.as_millisecond())
+            .bind(latest(now))
+            .fetch_one(&mut **work)
+            .await?;
+        if noted > 0 {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 impl SqlStore {
     /// Returns what was deleted of the history after this time, and when.
     pub(super) async fn history_deletions(

@@ -192,13 +192,9 @@ async fn delete(work: &mut StoreTransaction, part: &HistoryPart) -> Result<u64, 
 impl SqlStore {
     /// Deletes what was said in a session that is to be deleted.
     pub(super) async fn delete_history_of(&self, client: &str) -> Result<(), SqlError> {
-        let sql = "SELECT COUNT(*) FROM history WHERE client = $1";
-        let turns: i64 = sqlx::query_scalar(sql).bind(client).fetch_one(self.pool().await?).await?;
-        let mut left = turns > 0;
-        while left {
-            let deleted = self.delete_turns(&HistoryPart::Client(client.into())).await?;
-            left = deleted == u64::from(MOST_DELETED);
-        }
+        // Also where there are none: one may still wait to be stored, here or at another instance.
+        let part = HistoryPart::Client(client.into());
+        while self.delete_turns(&part).await? == u64::from(MOST_DELETED) {}
         Ok(())
     }
 
@@ -228,9 +224,12 @@ impl SqlStore {
         .execute(&mut *work)
         .await?;
         let now = wall_clock::now();
-        let deleted = deletions::since(&mut work, DeletionKind::History, turn.began, now).await?;
-        let alone = deletions::since(&mut work, DeletionKind::Turn, turn.began, now).await?;
-        if deleted.contains(&turn.client) || deleted.contains("") || alone.contains(&turn.turn_id) {
+        let deleted = [
+            (DeletionKind::History, turn.client.as_str()),
+            (DeletionKind::History, ""),
+            (DeletionKind::Turn, turn.turn_id.as_str()),
+        ];
+        if deletions::any_since(&mut work, deleted, turn.began, now).await? {
             // It began before it or its client's words were deleted, here or at another instance.
             return work.rollback().await;
         }

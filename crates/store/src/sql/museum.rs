@@ -200,8 +200,10 @@ impl MuseumStore for SqlStore {
             };
             let sql = format!(
                 "SELECT session_id, metadata, {} AS functions, {} AS messages, created_ms, \
-                 last_used_ms, expires_ms, requests FROM museum_sessions WHERE expires_ms > $1 \
-                 ORDER BY last_used_ms DESC, session_id LIMIT $2 OFFSET $3",
+                 last_used_ms, expires_ms, requests FROM museum_sessions WHERE session_id IN \
+                 (SELECT session_id FROM museum_sessions WHERE expires_ms > $1 \
+                 ORDER BY last_used_ms DESC, session_id LIMIT $2 OFFSET $3) \
+                 ORDER BY last_used_ms DESC, session_id",
                 length("functions"),
                 length("history"),
             );

@@ -63,19 +63,24 @@ impl SettingsStore for SqlStore {
     async fn replace(
         &self,
         name: &str,
-        was: &Value,
+        was: Option<&Value>,
         value: &Value,
         audit: &AuditEntry,
     ) -> Result<bool, StoreError> {
         in_time(async {
             let mut work = self.begin().await?;
-            let sql = "UPDATE settings SET value = $3 WHERE name = $1 AND value = $2";
-            let change = sqlx::query(sql)
-                .bind(text(name))
-                .bind(was.to_string())
-                .bind(value.to_string())
-                .execute(&mut *work)
-                .await?;
+            let change = match was {
+                Some(was) => {
+                    let sql = "UPDATE settings SET value = $2 WHERE name = $1 AND value = $3";
+                    sqlx::query(sql).bind(text(name)).bind(value.to_string()).bind(was.to_string())
+                }
+                None => {
+                    let sql = "INSERT INTO settings (name, value) VALUES ($1, $2) \
+                               ON CONFLICT (name) DO NOTHING";
+                    sqlx::query(sql).bind(text(name)).bind(value.to_string())
+                }
+            };
+            let change = change.execute(&mut *work).await?;
             if change.rows_affected() == 0 {
                 work.rollback().await?;
                 return Ok(false);

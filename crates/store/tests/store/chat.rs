@@ -293,6 +293,17 @@ async fn a_purged_session_leaves_nothing(place: Arc<Place>) {
         let active = [ChatStatus::Active];
         store.set_status(&id(name), &active, ChatStatus::Deleted, at(seconds), None).await.unwrap();
     }
+    // Meanwhile it cannot be restored.
+    assert!(!store.set_purging(&id("c"), true).await.unwrap(), "it is not deleted");
+    for is_purging in [true, false] {
+        assert!(store.set_purging(&id("b"), is_purging).await.unwrap());
+        let deleted = [ChatStatus::Deleted];
+        let restored = store.set_status(&id("b"), &deleted, ChatStatus::Active, at(3), None).await;
+        assert_eq!(restored.unwrap().is_none(), is_purging);
+    }
+    let active = [ChatStatus::Active];
+    store.set_status(&id("b"), &active, ChatStatus::Deleted, at(90), None).await.unwrap();
+    store.set_purging(&id("a"), true).await.unwrap();
     let purgeable =
         async |before, offset, limit| store.purgeable(at(before), offset, limit).await.unwrap();
     assert!(purgeable(90, 0, 9).await.is_empty());

@@ -47,7 +47,7 @@ async fn a_value_is_replaced_where_nobody_has_changed_it(place: Arc<Place>) {
     let was = json!({"right": "view", "n": 1.50, "名": "a\u{0}"});
     let next = json!({"right": "admin"});
     let replace = async |was: &Value, what: &str| {
-        store.replace("account", was, &next, &entry(what, Value::Null)).await.unwrap()
+        store.replace("account", Some(was), &next, &entry(what, Value::Null)).await.unwrap()
     };
     assert!(!replace(&was, "nothing is there").await);
     store.change(&[("account".to_owned(), Some(was))], &entry("added", json!(1))).await.unwrap();
@@ -58,9 +58,14 @@ async fn a_value_is_replaced_where_nobody_has_changed_it(place: Arc<Place>) {
     store.change(&[("account".to_owned(), None)], &entry("deleted", json!(1))).await.unwrap();
     assert!(!replace(&next, "it was deleted").await);
     assert_eq!(store.setting("account").await.unwrap(), None);
+    let add = async |value: &Value| {
+        store.replace("other", None, value, &entry("added", json!(2))).await.unwrap()
+    };
+    assert!(add(&json!(1)).await && !add(&json!(2)).await);
+    assert_eq!(store.setting("other").await.unwrap(), Some(json!(1)));
     let noted = store.audit(None, 9).await.unwrap();
     let noted: Vec<&str> = noted.iter().map(|entry| entry.what.as_str()).collect();
-    assert_eq!(noted, ["deleted", "replaced", "added"]);
+    assert_eq!(noted, ["added", "deleted", "replaced", "added"]);
 }
 
 async fn the_audit_is_read_from_the_latest_back(place: Arc<Place>) {

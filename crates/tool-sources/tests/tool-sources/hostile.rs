@@ -24,6 +24,8 @@ const WITHIN: Duration = Duration::from_secs(1);
 const ENDLESS_BYTES: usize = 256 << 20;
 /// Memory that may come and go meanwhile.
 const FEW_MEBIBYTES: usize = 100;
+/// Number of pages with 4 MiB each: more than that memory.
+const FAT_PAGES: usize = 30;
 
 /// What a server does instead of answering as it should.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -52,6 +54,8 @@ enum Manner {
     Elsewhere(u16),
     /// Each page of tools has a next one: always the same, or always another.
     Pages(&'static str),
+    /// Pages of one tool with a description of 4 MiB, to be kept for an hour.
+    FatPages,
 }
 
 /// What is soon seen to be no answer, whatever was asked.
@@ -196,6 +200,20 @@ async fn misbehave(stream: &mut TcpStream, style: Manner, asked: &Value) {
                 .collect();
             answer(stream, &message("result", json!({"tools": tools, "nextCursor": next}))).await;
         }
+        Manner::FatPages => {
+            let cursor = asked["params"]["cursor"].as_str().unwrap_or("0");
+            let number = cursor.parse::<usize>().unwrap();
+            let tool = json!({
+                "name": format!("fat-{number}"),
+                "description": "x".repeat(4 << 20),
+                "inputSchema": {"type": "object"},
+            });
+            let mut page = json!({"tools": [tool], "ttlMs": 3_600_000});
+            if number + 1 < FAT_PAGES {
+                page["nextCursor"] = (number + 1).to_string().into();
+            }
+            answer(stream, &message("result", page)).await;
+        }
     }
 }
 
@@ -325,6 +343,17 @@ async fn lists_without_an_end_are_cut() {
         assert_eq!(all.inventory(AGENT).sources[0].tools.len(), tools);
         all.stop().await;
     }
+}
+
+#[tokio::test]
+async fn no_more_than_a_page_of_a_list_is_held() {
+    let before = peak_memory_bytes();
+    let hostile = Hostile::start(("tools/list", Manner::FatPages)).await;
+    let (all, _process) = sources(&[hostile.settings()]);
+    ready(&all).await;
+    assert_eq!(all.inventory(AGENT).sources[0].tools.len(), FAT_PAGES);
+    peak_is_little_more_than(before);
+    all.stop().await;
 }
 
 fn shell(name: &str, script: &str, rest: Vec<String>) -> ToolServer {

@@ -4,7 +4,7 @@ import { keysNamed, refusalOf, remedyOf, ApiError } from './errors';
 import { ago, bytes, duration, metric } from './format';
 import { rootOf } from './http';
 import { argumentsOf, FieldError, fieldsOf } from './schema';
-import { changesOf, typedBut, typedOf } from './settings';
+import { allReloaded, changesOf, typedOf } from './settings';
 import { base64, bytesOf, lengthOf, wavOf } from './wav';
 
 describe('addresses', () => {
@@ -101,8 +101,13 @@ describe('settings', () => {
   });
 
   it('stay typed where another one is saved, and only those that were typed', () => {
-    const typed = { ...typedOf(settings), 'llm.temperature': '0.5', 'log.level': 'debug' };
-    expect(typedBut(['log.level'], typed, changesOf(settings, typed))).toEqual({ 'llm.temperature': '0.5' });
+    const before = typedOf(settings);
+    const sent = { 'log.level': 'debug' };
+    // Another administrator has changed a setting that nobody has typed into.
+    const now = { ...before, 'log.level': 'debug', 'llm.model': 'other' };
+    const typed = { ...before, 'llm.temperature': '0.5', 'log.level': 'debug' };
+    expect(allReloaded(typed, before, sent, now)).toEqual({ ...now, 'llm.temperature': '0.5' });
+    expect(allReloaded({ ...typed, 'log.level': 'trace' }, before, sent, now)['log.level']).toBe('trace');
   });
 });
 

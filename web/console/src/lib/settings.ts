@@ -1,6 +1,7 @@
 // Settings as text that is typed, and back as the values that have changed. Not for which settings there are.
 
 type Sections = Record<string, Record<string, unknown>>;
+type Texts = Record<string, string>;
 
 /** Returns the text of every setting, by its key. */
 export function typedOf(settings: Sections): Record<string, string> {
@@ -29,10 +30,15 @@ export function changesOf(settings: Sections, typed: Record<string, string>): Re
   return changes;
 }
 
-/** Returns what was typed into other settings than these, for after the settings are loaded again. */
-export function typedBut(keys: string[], typed: Record<string, string>, changes: Record<string, unknown>): Record<string, string> {
-  const others = Object.keys(changes).filter((key) => !keys.includes(key));
-  return Object.fromEntries(others.map((key) => [key, typed[key] ?? '']));
+/** Returns a field after what is stored was loaded again: what was typed stays, unless it was sent. */
+export function reloaded<T>(typed: T, before: T, sent: T, now: T): T {
+  return typed === before || typed === sent ? now : typed;
+}
+
+/** Returns the text of all settings after they were loaded again. `sent` holds what stood in the fields that were sent. */
+export function allReloaded(typed: Texts, before: Texts, sent: Texts, now: Texts): Texts {
+  const field = ([key, text]: [string, string]) => [key, reloaded(typed[key] ?? text, before[key] ?? text, sent[key] ?? before[key] ?? text, text)];
+  return Object.fromEntries(Object.entries(now).map(field));
 }
 
 function read(text: string): unknown {

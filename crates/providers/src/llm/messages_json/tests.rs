@@ -131,6 +131,27 @@ fn words_and_calls_are_read_from_their_blocks() {
 }
 
 #[test]
+fn a_call_that_was_cut_at_the_longest_length_is_not_made() {
+    let begin = |index: u64| json!({ "type": "content_block_start", "index": index, "content_block": { "type": "tool_use", "id": format!("t{index}"), "name": "f", "input": {} } });
+    let more = |json: &str| json!({ "type": "content_block_delta", "index": 1, "delta": { "type": "input_json_delta", "partial_json": json } });
+    let stop = |index: u64| json!({ "type": "content_block_stop", "index": index });
+    let first = [start(), begin(0), stop(0), begin(1)];
+    for (rest, reason, made) in [
+        (vec![stop(1)], "max_tokens", 1),
+        (vec![], "max_tokens", 1),
+        (vec![more("{\"x\":")], "max_tokens", 1),
+        (vec![more("{\"x\":"), stop(1)], "max_tokens", 1),
+        (vec![more("{\"x\": 1}"), stop(1)], "max_tokens", 2),
+        (vec![stop(1)], "tool_use", 2),
+    ] {
+        let case = format!("{rest:?} {reason}");
+        let (deltas, broken) = read(&[&first[..], &rest, &[end(reason)]].concat());
+        let calls = deltas.iter().filter(|delta| matches!(delta, LlmDelta::Call(_))).count();
+        assert_eq!((calls, broken.is_none()), (made, true), "{case}");
+    }
+}
+
+#[test]
 fn ends_and_errors_are_told_apart() {
     let finished = |reason: &str| match read(&[start(), end(reason)]) {
         (deltas, None) => matches!(deltas[..], [LlmDelta::Finished { truncated: true, .. }]),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hearken_audio::playout::PlayedBack;
 use hearken_base::language::is_han;
-use hearken_ports::{ChatMessage, Role};
+use hearken_ports::{ChatMessage, Role, ToolRequest};
 
 use super::message_repair;
 use super::tools::held_call::is_own_result;
@@ -157,7 +157,9 @@ impl Memory {
         self.refused = false;
         self.push_words(&words);
         if failed && let Some(asked) = self.messages.last_mut() {
-            asked.note_read(made.iter().chain(&record.rounds).flat_map(read_in));
+            let rounds = made.iter().chain(&record.rounds);
+            let read = rounds.flat_map(|r| read_in(&r.calls, r.results.iter().map(String::as_str)));
+            asked.note_read(read);
         }
         self.messages.append(&mut answer);
         message_repair::repair(&mut self.messages);
@@ -180,9 +182,8 @@ impl Memory {
             let results = self.messages[calls].calls.len();
             let round: Vec<_> = self.messages.drain(calls..=calls + results).collect();
             let results = round[1..].iter().map(|result| result.content.as_str());
-            let read = round[0].calls.iter().zip(results).filter(|(_, r)| !is_own_result(r));
             if let Some(asked) = self.messages[..calls].iter_mut().rfind(|m| m.role == Role::User) {
-                asked.note_read(read.map(|(call, _)| call.name.clone()));
+                asked.note_read(read_in(&round[0].calls, results));
             }
         }
         let first = self.messages.iter().position(is(Role::User)).unwrap_or(self.messages.len());
@@ -216,9 +217,12 @@ fn finished(round: &ToolRound) -> Option<ToolRound> {
     Some(ToolRound { after: 0, ..round })
 }
 
-/// Returns the names of the tools whose results the model has read in a round.
-fn read_in(round: &ToolRound) -> impl Iterator<Item = String> {
-    let read = round.calls.iter().zip(&round.results).filter(|(_, result)| !is_own_result(result));
+/// Returns the names of the tools whose results the model has read, of these calls and their results.
+fn read_in<'a>(
+    calls: &'a [ToolRequest],
+    results: impl Iterator<Item = &'a str>,
+) -> impl Iterator<Item = String> {
+    let read = calls.iter().zip(results).filter(|(_, result)| !is_own_result(result));
     read.map(|(call, _)| call.name.clone())
 }
 

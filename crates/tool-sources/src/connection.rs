@@ -21,7 +21,7 @@ use rmcp::service::{
 };
 use rmcp::transport::Transport;
 use rmcp::{ClientHandler, ClientLifecycleMode, ClientServiceExt as _, ErrorData, ServiceError};
-use tokio::sync::Notify;
+use tokio::sync::{Mutex, Notify};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::elicitation::ElicitationPolicy;
@@ -49,7 +49,7 @@ pub(super) struct Connection {
     service: Arc<RunningService<RoleClient, NotificationHandler>>,
     gone: CancellationToken,
     changed: Arc<Notify>,
-    listed: Arc<tokio::sync::Mutex<ListedTools>>,
+    listed: Arc<Mutex<ListedTools>>,
 }
 
 /// Largest size of all tools that a connection has listed: rmcp keeps the schema of each name for as long as it lasts.

@@ -182,7 +182,8 @@ fn initialised(result: Value) -> Option<Value> {
     Some(Value::Object(result))
 }
 
-/// Only tools and cursor: rmcp would keep a list for as long as it says. A tool that cannot be read keeps its name, description and schema; one without a name is left out.
+/// Only tools and cursor: rmcp would keep a list for as long as it says. A tool that cannot be read keeps its name,
+/// description and schema; one without a name is left out.
 fn listed(result: Value) -> Option<Value> {
     let Value::Object(mut result) = result else { return None };
     let Some(Value::Array(tools)) = result.remove("tools") else { return None };

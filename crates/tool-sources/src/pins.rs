@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 
 /// Maximum number of pins. A tool that was not pinned for want of room counts as changed.
 const MAX_PINS: usize = 20_000;
-/// Maximum number of pins of one agent: one that names its tools anew at each connection takes no other's room.
+/// Maximum number of pins of one agent: one whose tools have other names at each connection takes no other's room.
 const MAX_PINS_OF_AGENT: usize = 2_000;
 
 /// Agent, source and tool.
@@ -283,7 +283,7 @@ mod tests {
     fn only_so_many_are_pinned() {
         let pins = Pins::default();
         let tools: Vec<Tool> = (0..500).map(|n| tool(&n.to_string(), "", "{}")).collect();
-        // An agent that names its tools anew at each connection takes no other's room.
+        // An agent whose tools have other names at each connection takes no other's room.
         for source in 0..=MAX_PINS_OF_AGENT / 500 {
             pins.of("a", &source.to_string()).note(&tools);
         }

@@ -279,18 +279,10 @@ fn texts(key: &str, value: &Value, depth: usize, found: &mut Vec<String>) -> boo
             true
         }
         Value::Array(values) if depth > 0 => {
-            let mut all = true;
-            for value in values {
-                all &= texts(key, value, depth - 1, found);
-            }
-            all
+            values.iter().fold(true, |all, value| all & texts(key, value, depth - 1, found))
         }
         Value::Object(values) if depth > 0 => {
-            let mut all = true;
-            for (key, value) in values {
-                all &= texts(key, value, depth - 1, found);
-            }
-            all
+            values.iter().fold(true, |all, (key, value)| all & texts(key, value, depth - 1, found))
         }
         Value::Array(values) => values.is_empty(),
         Value::Object(values) => values.is_empty(),

@@ -85,7 +85,8 @@ impl HeldCall {
     }
 }
 
-/// Tells the model of calls that were held in earlier turns, and of which no result is remembered, that none will follow. A call about which the person has decided stands there once more, with its result.
+/// Tells the model of calls that were held in earlier turns, and of which no result is remembered, that none will follow.
+/// A call about which the person has decided stands there once more, with its result.
 pub fn withdraw(messages: &mut [ChatMessage]) {
     let is_held = |message: &ChatMessage| !message.answers.is_empty() && message.content == HELD;
     for held in (0..messages.len()).filter(|&at| is_held(&messages[at])).collect::<Vec<_>>() {

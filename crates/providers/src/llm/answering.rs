@@ -105,7 +105,7 @@ where
 }
 
 /// Reports whether the arguments of a call are a JSON object, and so not cut.
-fn is_whole(call: &ToolRequest) -> bool {
+pub(super) fn is_whole(call: &ToolRequest) -> bool {
     serde_json::from_str::<Map<String, Value>>(&call.arguments).is_ok()
 }
 

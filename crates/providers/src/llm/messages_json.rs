@@ -18,7 +18,7 @@ use hearken_ports::{
 };
 use serde_json::{Map, Value, json};
 
-use super::answering::{AnswerParser, Progress};
+use super::answering::{AnswerParser, Progress, is_whole};
 use super::base::violated;
 use super::call_assembler::{MAX_CALLS, sent_id};
 use super::chat_json::{MAX_ARGUMENTS_BYTES, whole, words};
@@ -279,11 +279,6 @@ impl AnswerAssembler {
         self.finish = Some(truncated);
         Ok(())
     }
-}
-
-/// Reports whether the arguments of a call are a JSON object.
-fn is_whole(call: &ToolRequest) -> bool {
-    serde_json::from_str::<Map<String, Value>>(&call.arguments).is_ok()
 }
 
 /// Converts the type of an error.

@@ -35,6 +35,11 @@ export function reloaded<T>(typed: T, before: T, sent: T, now: T): T {
   return typed === before || typed === sent ? now : typed;
 }
 
+/** Returns what stands in the fields of these changes. */
+export function sentOf(typed: Texts, changes: Record<string, unknown>): Texts {
+  return Object.fromEntries(Object.keys(changes).map((key) => [key, typed[key] ?? '']));
+}
+
 /** Returns the text of all settings after they were loaded again. `sent` holds what stood in the fields that were sent. */
 export function allReloaded(typed: Texts, before: Texts, sent: Texts, now: Texts): Texts {
   const field = ([key, text]: [string, string]) => [key, reloaded(typed[key] ?? text, before[key] ?? text, sent[key] ?? before[key] ?? text, text)];

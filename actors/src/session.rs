@@ -203,9 +203,23 @@ impl SessionActor {
         ctx.wait(asked.map(|ends, act, ctx| {
             // An error means that the device is gone.
             if ends.unwrap_or(false) {
-                act.begin(StartTurn { turn, input }, ctx);
+                act.begin_recognised(turn, input, ctx);
             }
         }));
+    }
+
+    /// Begins the turn of an utterance, unless turns come too fast.
+    fn begin_recognised(&mut self, turn: Turn, mut input: TurnInput, ctx: &mut Context<Self>) {
+        // Words over a reply that only show that somebody listens say nothing of whose turn it is.
+        if matches!(input, TurnInput::Words(_)) {
+            self.note_speaker(&turn, ctx);
+        }
+        // A turn whose utterance interrupted a reply has that reply's permit, and was not counted for its own.
+        let asks = matches!(input, TurnInput::Words(_) | TurnInput::Resumed(_));
+        if asks && turn.take_rate().is_err() {
+            input = TurnInput::Busy;
+        }
+        self.begin(StartTurn { turn, input }, ctx);
     }
 
     /// Tells the device that an utterance has nothing to answer.
@@ -437,11 +451,11 @@ impl Handler<UtteranceRecognised> for SessionActor {
         ctx: &mut Self::Context,
     ) {
         let outcome = outcome.map(|transcript| self.words(&turn, &transcript));
-        // A cough says nothing of who speaks.
-        if let Ok(Some(_)) = outcome {
-            self.note_speaker(&turn, ctx);
-        }
         if turn.is_continued() {
+            // A cough says nothing of who speaks.
+            if let Ok(Some(_)) = outcome {
+                self.note_speaker(&turn, ctx);
+            }
             // The person went on before this was understood: the next turn answers both.
             return self.keep_words(turn, outcome);
         }
@@ -470,7 +484,7 @@ impl Handler<UtteranceRecognised> for SessionActor {
         if interrupts {
             return self.interrupt(turn, input, ctx);
         }
-        self.begin(StartTurn { turn, input }, ctx);
+        self.begin_recognised(turn, input, ctx);
     }
 }
 

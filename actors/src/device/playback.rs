@@ -72,7 +72,7 @@ impl DeviceActor {
 
     /// Puts the message of the live turn, if it has one that was not heard yet, before the others that wait.
     fn requeue_unheard_message(&mut self) {
-        let unheard = self.live.as_mut().filter(|live| live.heard() == HeardPart::default());
+        let unheard = self.live.as_mut().filter(|live| live.is_unheard());
         if let Some(message) = unheard.and_then(|live| live.message.take()) {
             self.state.to_say.push_front(message);
         }
@@ -99,7 +99,7 @@ impl DeviceActor {
     /// message that has not begun to play waits again.
     pub(super) fn interrupt_live_turn(&mut self, ctx: &mut Ctx) {
         self.requeue_unheard_message();
-        match self.live.take_if(|l| l.heard() == HeardPart::default()) {
+        match self.live.take_if(|live| live.is_unheard()) {
             Some(live) => {
                 live.turn.mark_continued();
                 live.interruptions.iter().for_each(|interruption| interruption.turn.cut());
@@ -118,7 +118,7 @@ impl DeviceActor {
         if live.speaking && self.state.mode == Some(ListenMode::Realtime) {
             self.order(UplinkItem::Speaking(false), ctx);
         }
-        let heard = live.heard();
+        let heard = if continued { HeardPart::default() } else { live.heard() };
         // Nobody has to speak while a reply plays: silence counts from here.
         self.state.last_voice = Instant::now();
         self.state.leaving = false;

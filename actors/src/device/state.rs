@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::{Addr, Recipient};
 use hearken_audio::SpeakingSettings;
@@ -182,5 +183,10 @@ impl LiveTurn {
     /// Returns the part of it that has been played by now.
     pub(super) fn heard(&self) -> PlayedBack {
         self.playout.heard(self.epoch.elapsed())
+    }
+
+    /// Reports whether nothing of it could be heard until now. Sentences without sound may have been played.
+    pub(super) fn is_unheard(&self) -> bool {
+        self.heard() == PlayedBack::default() || self.playout.end(Duration::ZERO).is_zero()
     }
 }

@@ -16,6 +16,7 @@ use hearken_dialogue::testkit::scripted::{
     Script, ScriptedAsr, ScriptedLlm, ScriptedTts, ScriptedTurnDetector,
 };
 use hearken_dialogue::tools::Vision;
+use hearken_dialogue::turn_rate::TurnRates;
 use hearken_dialogue::turn_trace::TurnJournal;
 use hearken_ports::{ImageDescriber, ToolSource};
 use hearken_proto::device::{AudioPacket, Framing};
@@ -80,12 +81,17 @@ impl TestPipeline {
         tools: Vec<Arc<dyn ToolSource>>,
         describer: Option<Arc<dyn ImageDescriber>>,
     ) -> Self {
-        Self::connect_among(settings, tools, describer, None)
+        Self::connect_among(settings, tools, describer, None, TurnRates::default())
     }
 
     /// Connects a device as [`TestPipeline::connect`] does, at a server that knows these people.
     pub fn connect_knowing(settings: PipelineSettings, people: People) -> Self {
-        Self::connect_among(settings, Vec::new(), None, Some(people))
+        Self::connect_among(settings, Vec::new(), None, Some(people), TurnRates::default())
+    }
+
+    /// Connects a device as [`TestPipeline::connect`] does, at a server with these rates of turns.
+    pub fn connect_at(settings: PipelineSettings, rates: TurnRates) -> Self {
+        Self::connect_among(settings, Vec::new(), None, None, rates)
     }
 
     fn connect_among(
@@ -93,6 +99,7 @@ impl TestPipeline {
         tools: Vec<Arc<dyn ToolSource>>,
         describer: Option<Arc<dyn ImageDescriber>>,
         people: Option<People>,
+        rates: TurnRates,
     ) -> Self {
         let script = Arc::<Script>::default();
         let told = Arc::clone(&script);
@@ -119,6 +126,7 @@ impl TestPipeline {
         let process = CancellationToken::new();
         let audio = AudioPool::current_thread();
         let pipeline = Pipeline::new(ports.clone(), settings, audio, process.clone());
+        let pipeline = pipeline.at_rates(rates);
         let mut server = Server { pipeline, ports, held: [0; 3] };
         server.held = server.held();
         Self::enter(Rc::new(server), script, process, None)

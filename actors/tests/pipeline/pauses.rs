@@ -9,15 +9,17 @@ use std::time::Duration;
 use hearken_actors::settings::PipelineSettings;
 use hearken_actors::testkit::TestPipeline;
 use hearken_audio::sound;
+use hearken_dialogue::admission::AdmissionSettings;
 use hearken_dialogue::role::AssignedRole;
 use hearken_dialogue::testkit::{AsrAct, LlmAct, TtsAct};
+use hearken_dialogue::turn_rate::TurnRates;
 use hearken_ports::ProviderErrorKind as Kind;
 use hearken_ports::role::{InterruptionManner, RoleSettings};
 use hearken_socket::testkit::Received;
 
 use crate::{
-    abort, audio_times, listening, listening_with, ms, next_turn_works, prompts, shown, speak,
-    transcripts,
+    abort, audio_times, freeze, listening, listening_with, ms, next_turn_works, prompts, shown,
+    speak, start, transcripts,
 };
 
 pub(crate) const STORY: [&str; 3] =
@@ -56,6 +58,47 @@ pub(crate) const fn words(text: &'static str) -> AsrAct {
 fn silence_after(pipeline: &TestPipeline, after: Duration) -> Duration {
     let times: Vec<_> = audio_times(pipeline).into_iter().filter(|at| *at > after).collect();
     times.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or_default()
+}
+
+#[actix::test]
+async fn who_goes_on_after_a_first_sentence_without_sound_is_answered_to_both() {
+    let mut pipeline = listening("realtime").await;
+    pipeline.script.hears(words("Turn on"));
+    pipeline.script.thinks(LlmAct::Write(vec!["One. ", "Two."], ms(5)));
+    pipeline.script.says(TtsAct::Pieces(Vec::new()));
+    pipeline.script.says(TtsAct::Audio { length: ms(2_400), first: ms(9_000), each: ms(1) });
+    speak(&pipeline).await;
+    pipeline.until("tts/sentence_end").await;
+    says(&mut pipeline, words("the lamp.")).await;
+    pipeline.until("tts/stop").await;
+    pipeline.until("tts/stop").await;
+    assert_eq!(pipeline.script.last_prompt()[1..], ["User: Turn on the lamp."]);
+    pipeline.hang_up().await;
+}
+
+#[actix::test]
+async fn turns_that_interrupt_a_reply_are_counted_in_the_rate() {
+    freeze();
+    let limits = AdmissionSettings { turns_per_minute: 2, ..AdmissionSettings::default() };
+    let rates = TurnRates::new(&limits);
+    let mut pipeline = TestPipeline::connect_at(PipelineSettings::default(), rates);
+    pipeline.greet(1).await;
+    start(&pipeline, "realtime");
+    for _ in 0..3 {
+        pipeline.script.says(TtsAct::Audio { length: ms(9_000), first: ms(50), each: ms(1) });
+    }
+    speak(&pipeline).await;
+    for (sentences, over) in [(1, "uh-huh"), (2, "What is next?"), (3, "And then?")] {
+        told(&mut pipeline, "tts/sentence_start", sentences).await;
+        pipeline.stream(sound::silence(1_200)).await;
+        says(&mut pipeline, words(over)).await;
+    }
+    pipeline.until("tts/stop").await;
+    assert_eq!(prompts(&pipeline), ["hello there", "What is next?"], "{:?}", shown(&pipeline));
+    assert_eq!(pipeline.names().iter().filter(|name| *name == "stt").count(), 2);
+    pipeline.pass(ms(60_000)).await;
+    next_turn_works(&mut pipeline).await;
+    pipeline.hang_up().await;
 }
 
 /// Waits until this was told so often.

@@ -149,6 +149,21 @@ async fn a_voice_is_learned_by_three_sentences_and_known_in_the_next_conversatio
 }
 
 #[actix::test]
+async fn who_hums_over_a_reply_is_not_who_is_spoken_to() {
+    let mut home = Home::with_anna(SpeakerSettings::default(), "realtime").await;
+    home.pipeline.script.says(TtsAct::Audio { length: ms(9_000), first: ms(50), each: ms(5) });
+    home.speaks(ANNA, "Tell me a story.", ms(50)).await;
+    home.pipeline.until("tts/sentence_start").await;
+    home.pipeline.stream(sound::silence(1_200)).await;
+    home.speaks(BEN, "Mm-hmm.", ms(50)).await;
+    home.pipeline.until("tts/stop").await;
+    home.speaks(None, "Yes.", ms(50)).await;
+    home.pipeline.until("tts/stop").await;
+    assert_eq!(prompts(&home.pipeline), ["[Anna] Tell me a story.", "[Anna] Yes."]);
+    home.pipeline.hang_up().await;
+}
+
+#[actix::test]
 async fn forgetting_somebody_deletes_all_of_them_at_once() {
     let mut home = Home::with_anna(SpeakerSettings::default(), "auto").await;
     home.says(ANNA, "Is it noon?").await;

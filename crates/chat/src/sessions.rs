@@ -281,7 +281,10 @@ impl ChatService {
         if let Some(state) = &self.state
             && let Err(error) = state.delete(id).await
         {
-            self.store.set_purging(id, false).await?;
+            // Where the world may be gone, the session cannot be restored: the next round purges it.
+            if !error.may_be_done() {
+                self.store.set_purging(id, false).await?;
+            }
             return Err(ChatError::State(error));
         }
         let purged = self.store.purge(id).await?;

@@ -129,9 +129,8 @@ impl ChatService {
                 Ok(None)
             }
             Err(error) => {
-                // The server may have done it without a response.
                 if let Some(before) = before
-                    && matches!(error, StateError::Timeout(_) | StateError::Failed(_))
+                    && error.may_be_done()
                 {
                     self.undo_restore_state(id, before).await;
                 }

@@ -161,9 +161,7 @@ impl TurnEffects {
         let outcome = match outcome {
             Ok(outcome) => outcome,
             Err(StateError::Conflict(_)) => return self.conflict = true,
-            Err(StateError::Unknown(_) | StateError::Refused(_)) => return,
-            // The server may have done it without a response.
-            Err(StateError::Timeout(_) | StateError::Failed(_)) => return self.changed = true,
+            Err(error) => return self.changed |= error.may_be_done(),
         };
         self.touched = true;
         self.changed |= outcome.error.is_none() || !outcome.events.is_empty();

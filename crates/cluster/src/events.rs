@@ -14,7 +14,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use hearken_ports::{BoxError, EVENTS_KEPT_FOR, EventBus, KEPT_EVENTS, Published, Watch};
+use hearken_ports::{
+    BoxError, EVENTS_KEPT_FOR, EventBus, KEPT_EVENT_BYTES, KEPT_EVENTS, Published, Watch,
+};
 use hearken_proto::chat::Event;
 use hearken_proto::ids::SessionId;
 use jiff::Timestamp;
@@ -26,8 +28,10 @@ use tokio::time::Instant;
 use super::local::LocalBus;
 use super::shared::{RedisUnavailable, Shared, Subscriber};
 
-/// Most events of one session that are read at once. Fewer than fit into a watcher's queue.
-const READ_AT_ONCE: usize = 128;
+/// Most events of one session that are read at once: 2 MiB of the largest. Fewer than fit into a watcher's queue.
+const READ_AT_ONCE: usize = 32;
+/// Bytes of a stream whose events are all of one size. Those of several sizes take a few times as many.
+const STREAM_BYTES: usize = 4 * KEPT_EVENT_BYTES;
 /// Most sessions that are read at once.
 const SESSIONS_AT_ONCE: usize = 32;
 /// Most events that wait for a lost Redis. Beyond, the oldest reach this instance only.
@@ -122,8 +126,10 @@ impl RedisBus {
     fn add(&self, pipe: &mut Pipeline, event: &Event) -> Result<(), serde_json::Error> {
         let stream = self.stream(&event.session_id);
         let kept_ms = i64::try_from(EVENTS_KEPT_FOR.as_millis()).unwrap_or(i64::MAX);
-        pipe.cmd("XADD").arg(&stream).arg("MAXLEN").arg("~").arg(KEPT_EVENTS).arg("*");
-        pipe.arg(FIELD).arg(serde_json::to_string(event)?).ignore();
+        let event_json = serde_json::to_string(event)?;
+        let kept = (STREAM_BYTES / event_json.len().max(1)).clamp(1, KEPT_EVENTS);
+        pipe.cmd("XADD").arg(&stream).arg("MAXLEN").arg("~").arg(kept).arg("*");
+        pipe.arg(FIELD).arg(event_json).ignore();
         pipe.pexpire(&stream, kept_ms).ignore();
         pipe.publish(self.0.shared.key("news"), event.session_id.as_str()).ignore();
         Ok(())
@@ -404,12 +410,44 @@ impl Reader {
                     pipe.xrange_count(stream, format!("({id}"), "+", READ_AT_ONCE);
                 }
                 None => {
-                    pipe.xrange_all(stream);
+                    pipe.xrevrange_count(stream, "+", "-", READ_AT_ONCE);
                 }
             }
         }
         let pipe = &pipe;
-        self.bus.0.shared.run(|mut redis| async move { pipe.query_async(&mut redis).await }).await
+        let asking = |mut redis| async move { pipe.query_async(&mut redis).await };
+        let mut ranges: Vec<StreamRangeReply> = self.bus.0.shared.run(asking).await?;
+        for (session, range) in sessions.iter().zip(&mut ranges) {
+            if !self.read_to.contains_key(session) {
+                self.read_earlier(session, &mut range.ids).await?;
+            }
+        }
+        Ok(ranges)
+    }
+
+    /// Completes the last entries of a stream, which are in reverse order, with those before them until they have the
+    /// bytes that are kept, and puts them in order.
+    async fn read_earlier(
+        &self,
+        session: &SessionId,
+        entries: &mut Vec<StreamId>,
+    ) -> Result<(), RedisUnavailable> {
+        let bytes =
+            |entries: &[StreamId]| -> usize { entries.iter().map(bytes_of_entry).sum::<usize>() };
+        let mut page = entries.len();
+        while page == READ_AT_ONCE && bytes(entries) < KEPT_EVENT_BYTES {
+            let Some(first) = entries.last() else { break };
+            let mut pipe = redis::pipe();
+            let before = format!("({}", first.id);
+            pipe.xrevrange_count(self.bus.stream(session), before, "-", READ_AT_ONCE);
+            let pipe = &pipe;
+            let asking = |mut redis| async move { pipe.query_async(&mut redis).await };
+            let (earlier,): (StreamRangeReply,) = self.bus.0.shared.run(asking).await?;
+            page = earlier.ids.len();
+            entries.extend(earlier.ids);
+        }
+        entries.reverse();
+        Ok(())
     }
 
     fn take(&mut self, session: SessionId, entries: Vec<StreamId>) {
@@ -444,6 +482,13 @@ impl Reader {
             self.read_to.entry(session.clone()).or_insert(now);
             self.bus.announced().sessions.insert(session);
         }
+    }
+}
+
+fn bytes_of_entry(entry: &StreamId) -> usize {
+    match entry.map.get(FIELD) {
+        Some(redis::Value::BulkString(text)) => text.len(),
+        _ => 0,
     }
 }
 

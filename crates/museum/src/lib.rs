@@ -23,7 +23,7 @@ use hearken_dialogue::tools::schema::off_worker;
 use hearken_dialogue::usage::UsageMeter;
 use hearken_ports::store::{ListedMuseumSession, MuseumSession, MuseumStore, StoreError};
 use hearken_ports::usage::LimitReached;
-use hearken_ports::{BoxError, Llm, ProviderError, SessionLocks};
+use hearken_ports::{BoxError, Llm, ProviderError, SessionLock, SessionLocks};
 use hearken_proto::ids::SessionId;
 use hearken_proto::json::weight;
 use hearken_proto::museum::{Mistake, ParseRequest, Parsed, Register, SessionInfo, Stats};
@@ -177,6 +177,7 @@ impl Museum {
         drop(held);
         let functions = read.map_err(|_| MuseumError::Busy)?.map_err(MuseumError::Wrong)?;
         let now = self.now();
+        let _share = self.lock_share(client).await?;
         self.check_room(client).await?;
         let session = MuseumSession {
             id: SessionId::random(),
@@ -192,6 +193,15 @@ impl Museum {
         self.registered.fetch_add(1, Ordering::Relaxed);
         tracing::info!(session = %session.id, functions = session.functions.len(), "a museum client registered");
         Ok(session)
+    }
+
+    /// Locks the share of a client: of requests at the same time, each sees what those before it have stored. `None` for
+    /// one without a share.
+    async fn lock_share(&self, client: Option<&str>) -> Result<Option<SessionLock>, MuseumError> {
+        let Some(client) = client else { return Ok(None) };
+        let name = format!("museum share of {client}");
+        let lock = self.ports.locks.lock(&name, TURN_WAIT).await.map_err(MuseumError::Lock)?;
+        lock.map(Some).ok_or(MuseumError::Busy)
     }
 
     /// Checks that one more session may exist, and one more of this client.

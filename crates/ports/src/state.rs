@@ -101,3 +101,11 @@ pub enum StateError {
     #[error("the state server failed: {0}")]
     Failed(String),
 }
+
+impl StateError {
+    /// Returns true if the server may have done what was requested, without a response.
+    #[must_use]
+    pub fn may_be_done(&self) -> bool {
+        matches!(self, Self::Timeout(_) | Self::Failed(_))
+    }
+}

@@ -1,7 +1,7 @@
 //! Chat sessions without HTTP: a scripted model, a real store and state server, and between them a
 //! state server and locks that a test may hold up. Not for what is tested with it.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -42,8 +42,8 @@ pub(super) struct Held {
     pub(super) done: watch::Sender<usize>,
     /// When the last event happened, as the server tells.
     pub(super) happened: Arc<Mutex<Option<Timestamp>>>,
-    /// Sessions whose worlds cannot be deleted.
-    pub(super) stuck: Mutex<HashSet<SessionId>>,
+    /// Sessions whose worlds cannot be deleted, and why.
+    pub(super) stuck: Mutex<HashMap<SessionId, StateError>>,
 }
 
 impl Held {
@@ -112,8 +112,8 @@ impl StateServer for Held {
     }
 
     fn delete(&self, session: &SessionId) -> BoxFuture<'static, Result<(), StateError>> {
-        if self.stuck.lock().unwrap().contains(session) {
-            return Box::pin(async { Err(StateError::Failed("it is stuck".into())) });
+        if let Some(error) = self.stuck.lock().unwrap().get(session).cloned() {
+            return Box::pin(async { Err(error) });
         }
         self.inner.delete(session)
     }

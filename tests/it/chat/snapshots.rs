@@ -157,7 +157,9 @@ async fn a_world_that_cannot_be_deleted_stops_no_other() {
     for _ in 0..3 {
         all.push(ChatInProcess::session(&chat.service).await);
     }
-    chat.state.stuck.lock().unwrap().extend([all[0].clone(), all[2].clone()]);
+    let refused = (all[0].clone(), StateError::Refused("it is stuck".into()));
+    let lost = (all[2].clone(), StateError::Failed("the connection was closed".into()));
+    chat.state.stuck.lock().unwrap().extend([refused, lost]);
     for id in &all {
         chat.service.delete(id).await.unwrap();
     }
@@ -169,8 +171,16 @@ async fn a_world_that_cannot_be_deleted_stops_no_other() {
     })
     .await;
     assert!(there(&all[0]).await && there(&all[2]).await, "they are left for the next time");
+    // The world of one is still there. That of the other may be gone.
+    chat.service.restore(&all[0]).await.unwrap();
+    chat.service.delete(&all[0]).await.unwrap();
+    assert_eq!(fault(&chat.service.restore(&all[2]).await), Some(Fault::SessionNotFound));
     chat.state.stuck.lock().unwrap().clear();
-    assert_eq!(chat.service.purge().await.unwrap(), 2);
+    eventually("these are purged too", || async {
+        chat.service.purge().await.unwrap();
+        (!there(&all[0]).await && !there(&all[2]).await).then_some(())
+    })
+    .await;
     assert!(matches!(chat.state.state(&all[0]).await, Err(StateError::Unknown(_))));
 }
 

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use hearken_base::Secret;
 use hearken_cluster::{Cluster, LocalBus, LocalLocks, RedisConfig, RedisState};
-use hearken_ports::{EventBus, KEPT_EVENTS, SessionLock, SessionLocks, Watch};
+use hearken_ports::{
+    EventBus, KEPT_EVENT_BYTES, KEPT_EVENTS, MAX_EVENT_BYTES, SessionLock, SessionLocks, Watch,
+};
 use hearken_proto::chat::{Event, EventData};
 use hearken_proto::ids::SessionId;
 use hearken_test_support::eventually;
@@ -18,7 +20,7 @@ use jiff::Timestamp;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-const SOON: Duration = Duration::from_secs(5);
+const SOON: Duration = Duration::from_secs(30);
 
 /// What an instance is configured with.
 fn config(redis: &Redis) -> RedisConfig {
@@ -118,6 +120,21 @@ async fn keeps_the_events_contract(here: &dyn EventBus, there: &dyn EventBus) {
     let forgotten = watch(there, "long", Some("1")).await;
     assert!(!forgotten.complete && forgotten.missed.len() <= KEPT_EVENTS);
     assert_eq!(forgotten.missed.last().unwrap().id, (KEPT_EVENTS + 199).to_string());
+    // Large events are kept by their bytes: the last of them, in order, and the small ones between.
+    let data = serde_json::json!({ "text": "x".repeat(MAX_EVENT_BYTES - 1_000) });
+    for n in 0..100 {
+        let mut large = event("large", 2 * n);
+        large.data = EventData::from(data.as_object().unwrap());
+        here.publish(large).await.unwrap();
+        here.publish(event("large", 2 * n + 1)).await.unwrap();
+    }
+    let last = watch(there, "large", Some("0")).await;
+    assert!(!last.complete, "the first is not kept");
+    let numbers: Vec<usize> = ids(&last.missed).iter().map(|id| id.parse().unwrap()).collect();
+    let expected: Vec<usize> = (200 - numbers.len()..200).collect();
+    assert_eq!(numbers, expected);
+    let bytes: usize = last.missed.iter().map(Event::bytes).sum();
+    assert!((1..=KEPT_EVENT_BYTES).contains(&bytes), "{bytes}");
 }
 
 /// Who begins to watch while things happen misses nothing and hears nothing twice.

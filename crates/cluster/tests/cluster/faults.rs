@@ -23,7 +23,7 @@ const MIDST: usize = 12;
 /// what a busy machine takes.
 const WITHIN: Duration = Duration::from_secs(3);
 /// Longest time until an instance has its Redis back.
-const BACK_WITHIN: Duration = Duration::from_secs(5);
+const BACK_WITHIN: Duration = Duration::from_secs(30);
 /// Most memory that all faults together need, in bytes.
 const MOST_MEMORY: usize = 200 << 20;
 /// Time for which Redis is hurt, and the pause between two uses of it.

@@ -114,7 +114,9 @@ impl Data {
                 Reply::Array(parts.map(|part| Reply::bulk(&part.to_string())).to_vec())
             }
             ("GET", [key]) => Reply::Bulk(self.text(key).map(str::to_owned)),
-            ("XREVRANGE", [key, ..]) => self.last(key),
+            ("XREVRANGE", [key, to, _, _, most]) => {
+                self.backwards(key, to, most.parse().unwrap_or_default())
+            }
             ("XRANGE", [key, from, _, rest @ ..]) => {
                 let most = rest.get(1).and_then(|most| most.parse().ok());
                 self.range(key, from, most.unwrap_or(usize::MAX))
@@ -186,12 +188,14 @@ impl Data {
         Reply::Array(shown.collect())
     }
 
-    fn last(&self, key: &str) -> Reply {
+    fn backwards(&self, key: &str, to: &str, most: usize) -> Reply {
         let Some(Entry { value: Value::Stream(entries), .. }) = self.entries.get(key) else {
             return Reply::Array(Vec::new());
         };
-        let shown = entries.last().map(|(id, field, text)| shown(id, field, text));
-        Reply::Array(shown.into_iter().collect())
+        let before = to.strip_prefix('(').and_then(parsed);
+        let earlier = entries.iter().rev().filter(|(id, ..)| before.is_none_or(|to| *id < to));
+        let shown = earlier.take(most).map(|(id, field, text)| shown(id, field, text));
+        Reply::Array(shown.collect())
     }
 }
 

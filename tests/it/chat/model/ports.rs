@@ -268,7 +268,8 @@ impl StateServer for Worlds {
     fn delete(&self, session: &SessionId) -> BoxFuture<'static, Result<(), StateError>> {
         self.steps.deletes.send_modify(|deletes| *deletes += 1);
         if self.steps.undeletable.lock().unwrap().as_ref() == Some(session) {
-            return Box::pin(std::future::ready(Err(away())));
+            let kept = StateError::Refused("it is to be kept".into());
+            return Box::pin(std::future::ready(Err(kept)));
         }
         let session = session.clone();
         let steps = Arc::clone(&self.steps);

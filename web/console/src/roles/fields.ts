@@ -41,6 +41,11 @@ export function changesOf(before: RoleFields, after: RoleFields): Partial<RoleFi
   return Object.fromEntries(changedFields(before, after).map((field) => [field, after[field]]));
 }
 
+/** Returns stored fields with what was typed since the others were sent. */
+export function withTyped(stored: RoleFields, sent: RoleFields, typed: RoleFields): RoleFields {
+  return { ...stored, ...changesOf(sent, typed) };
+}
+
 /** Returns what is sent to try a role: fields that are empty are left out. */
 export function trialOf(text: string, fields: RoleFields): RoleTrial {
   const { system_prompt, model, temperature, max_tokens, language } = tidied(fields);

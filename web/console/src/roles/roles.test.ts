@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { ApiError } from '../lib/errors';
 import type { Role, RoleFields } from '../lib/types';
 import { abridged, difference, type Part, pieces } from './difference';
-import { changedFields, changesOf, fieldNamed, length, tidied, trialOf } from './fields';
+import { changedFields, changesOf, fieldNamed, length, tidied, trialOf, withTyped } from './fields';
 import { keyFor, kindsWith, roleFor } from './for-all';
 
 const role: RoleFields = {
@@ -29,6 +29,13 @@ describe('fields of a role', () => {
       .toEqual({ daily_tokens: 0, daily_seconds: 3_600, daily_cost: 0.5 });
     const emptied = { daily_tokens: undefined as unknown as null, daily_cost: null };
     expect(changesOf({ ...role, daily_tokens: 5, daily_cost: 1 }, tidied({ ...role, ...emptied }))).toEqual({ daily_tokens: null, daily_cost: null });
+  });
+
+  it('keep what is typed while others are saved', () => {
+    const sent = { ...role, name: ' Granny ', memory: false };
+    const stored = { ...role, name: 'Granny', memory: false };
+    expect(withTyped(stored, sent, sent)).toEqual(stored);
+    expect(withTyped(stored, sent, { ...sent, system_prompt: 'Be brief.' })).toEqual({ ...stored, system_prompt: 'Be brief.' });
   });
 
   it('are tried without those that are empty', () => {

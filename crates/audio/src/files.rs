@@ -3,17 +3,44 @@
 
 use std::borrow::Cow;
 
-/// Beginnings of files in formats other than WAV, with the place where they stand.
-const OTHERS: [(usize, &[u8], &str); 9] = [
+/// Beginnings of files in formats other than WAV, with the place where they stand. Each has at least three bytes that sound
+/// hardly begins with.
+const OTHERS: [(usize, &[u8], &str); 35] = [
     (0, b"OggS", "Ogg"),
     (0, b"fLaC", "FLAC"),
     (0, b"ID3", "MP3"),
+    (0, b"APETAGEX", "MP3"),
     (0, b"\x1a\x45\xdf\xa3", "WebM"),
     (4, b"ftyp", "MP4"),
     (0, b"#!AMR", "AMR"),
+    (0, b"#!SILK", "SILK"),
+    (0, b"\x02#!SILK", "SILK"),
     (0, b"FORM", "AIFF"),
     (0, b"caff", "CAF"),
     (0, b"RF64", "RF64"),
+    (0, b"BW64", "BW64"),
+    (0, b"RIFX", "RIFX"),
+    (0, b"riff\x2e\x91\xcf\x11", "Wave64"),
+    (0, b".snd", "AU"),
+    (0, b"\x30\x26\xb2\x75\x8e\x66\xcf\x11", "WMA"),
+    (0, b"ADIF", "AAC"),
+    (0, b"wvpk", "WavPack"),
+    (0, b"MAC ", "Monkey's Audio"),
+    (0, b"TTA1", "TTA"),
+    (0, b"DSD ", "DSD"),
+    (0, b"MThd", "MIDI"),
+    (0, b"FLV\x01", "FLV"),
+    (0, b"\x1f\x8b\x08", "gzip"),
+    (0, b"\x28\xb5\x2f\xfd", "Zstandard"),
+    (0, b"\xfd7zXZ\0", "xz"),
+    (0, b"7z\xbc\xaf\x27\x1c", "7z"),
+    (0, b"PK\x03\x04", "zip"),
+    (0, b"%PDF", "PDF"),
+    (0, b"\x89PNG\r\n", "PNG"),
+    (0, b"\xff\xd8\xff\xe0", "JPEG"),
+    (0, b"\xff\xd8\xff\xe1", "JPEG"),
+    (0, b"GIF8", "GIF"),
+    (8, b"WEBP", "WebP"),
 ];
 /// Bytes of a WAV file before its first chunk, and of a chunk before its content.
 const RIFF: usize = 12;
@@ -111,7 +138,15 @@ mod tests {
             (&b"ID3\x04"[..], Some("MP3")),
             (b"OggS", Some("Ogg")),
             (b"\0\0\0\x18ftypM4A", Some("MP4")),
+            (b".snd\0\0\0\x18", Some("AU")),
+            (b"\x1f\x8b\x08\0", Some("gzip")),
+            (b"\x02#!SILK_V3", Some("SILK")),
+            (b"RIFX\0\0\0\0WAVE", Some("RIFX")),
+            (b"riff\x2e\x91\xcf\x11", Some("Wave64")),
             (b"RIFF", None),
+            (b"RIFF\0\0\0\0WAVEfmt ", None),
+            (b"\xff\xd8\xff\xff", None),
+            (b"\x1f\x8b\x09\0", None),
             (b"{\"a\"", None),
             (b"", None),
         ] {

@@ -12,6 +12,8 @@ pub const MAX_TOOLS: usize = 1_000;
 pub const MAX_NAME_BYTES: usize = 256;
 /// Longest description of a tool, in characters. The rest is cut.
 pub const MAX_DESCRIPTION_CHARS: usize = 2_000;
+/// Longest description of a tool that every vendor takes, in characters. What is sent is cut.
+pub const MAX_SENT_DESCRIPTION_CHARS: usize = 1_024;
 /// Largest size of the tools of one source, in bytes of JSON. Further tools are left out.
 pub const MAX_SOURCE_BYTES: usize = 1 << 20;
 
@@ -27,10 +29,19 @@ pub fn tool_weight(tool: &Tool) -> usize {
 
 /// Cuts a description that is too long, and marks the place.
 pub fn cut_description(description: &str) -> String {
-    match description.char_indices().nth(MAX_DESCRIPTION_CHARS) {
-        None => description.to_owned(),
+    cut(description, MAX_DESCRIPTION_CHARS)
+}
+
+/// Cuts a description to what every vendor takes, and marks the place.
+pub fn sent_description(description: &str) -> String {
+    cut(description, MAX_SENT_DESCRIPTION_CHARS)
+}
+
+fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        None => text.to_owned(),
         Some(_) => {
-            let mut kept: String = description.chars().take(MAX_DESCRIPTION_CHARS - 1).collect();
+            let mut kept: String = text.chars().take(most - 1).collect();
             kept.push('…');
             kept
         }
@@ -122,11 +133,18 @@ mod tests {
 
     #[test]
     fn descriptions_are_cut_between_characters() {
-        let longest = "字".repeat(MAX_DESCRIPTION_CHARS);
-        assert_eq!(cut_description(&longest), longest);
-        let cut = cut_description(&"字".repeat(MAX_DESCRIPTION_CHARS + 1));
-        assert_eq!(cut.chars().count(), MAX_DESCRIPTION_CHARS);
-        assert!(cut.ends_with("字…"));
+        type Cut = fn(&str) -> String;
+        let cuts: [(Cut, usize); 2] = [
+            (cut_description, MAX_DESCRIPTION_CHARS),
+            (sent_description, MAX_SENT_DESCRIPTION_CHARS),
+        ];
+        for (cut, most) in cuts {
+            let longest = "字".repeat(most);
+            assert_eq!(cut(&longest), longest);
+            let cut = cut(&"字".repeat(most + 1));
+            assert_eq!(cut.chars().count(), most);
+            assert!(cut.ends_with("字…"));
+        }
     }
 
     #[test]

@@ -296,6 +296,7 @@ impl<P: ?Sized + Send + Sync + 'static> Search<P> {
     fn failed(&mut self, mut lease: Lease<P>, error: ProviderError) {
         if error.kind.is_of_the_request() {
             lease.request_metrics.failed(error.kind);
+            self.backends.all[lease.place].health.refused(error.kind);
             self.refused.push(lease.place);
         } else {
             lease.failed(&error);

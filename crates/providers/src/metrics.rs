@@ -125,9 +125,9 @@ fn note(
         }
         Err(error) => {
             request_metrics.failed(error.kind);
-            // A refused request says nothing about the health of the service.
+            // One refused request says nothing about the health of the service.
             if error.kind.is_of_the_request() {
-                service.worked();
+                service.refused(error.kind);
             } else {
                 service.failed(error.kind);
             }

@@ -10,6 +10,9 @@ use tokio::time::Instant;
 /// Most models whose health is kept; settings that change may name new ones for ever.
 const MOST_MODELS: usize = 64;
 
+/// Number of requests that a service refuses one after the other, from which on the service is at fault and not the requests.
+const REFUSES_ALL: u32 = 2;
+
 /// Health of one service, with its metrics.
 pub(super) struct OneService {
     pub(super) meters: Arc<ProviderMetrics>,
@@ -26,6 +29,8 @@ struct Seen {
     was_asked: bool,
     /// When a request was answered last.
     worked_at: Option<Instant>,
+    /// Requests that were refused since then.
+    refused: u32,
 }
 
 impl Seen {
@@ -62,7 +67,8 @@ impl OneService {
             let mut seen = self.seen();
             let worked_at =
                 if failure.is_none() && !by_probe { Some(Instant::now()) } else { seen.worked_at };
-            *seen = Seen { failure, by_probe, was_asked: true, worked_at };
+            let refused = if by_probe { seen.refused } else { 0 };
+            *seen = Seen { failure, by_probe, was_asked: true, worked_at, refused };
         }
         self.meters.up(failure.is_none());
     }
@@ -75,6 +81,18 @@ impl OneService {
     /// Records that a request failed, for a reason that is not in the request.
     pub(super) fn failed(&self, kind: ProviderErrorKind) {
         self.set(Some(kind), false);
+    }
+
+    /// Records that a request was refused, which may be the fault of that request alone.
+    pub(super) fn refused(&self, kind: ProviderErrorKind) {
+        let mut seen = self.seen();
+        seen.refused += 1;
+        let refused = seen.refused;
+        drop(seen);
+        if kind == ProviderErrorKind::BadRequest && refused >= REFUSES_ALL {
+            self.failed(kind);
+            self.seen().refused = refused;
+        }
     }
 
     /// Returns true if a probe tells something.
@@ -121,7 +139,7 @@ impl ModelsHealth {
 
 #[cfg(test)]
 mod tests {
-    use ProviderErrorKind::{Fault, Timeout, Unauthorized, Unavailable};
+    use ProviderErrorKind::{BadRequest, Fault, Timeout, TooLarge, Unauthorized, Unavailable};
     use hearken_ports::ServiceState;
 
     use super::*;
@@ -151,6 +169,19 @@ mod tests {
         }
         service.worked();
         assert_eq!(service.health(), ServiceHealth::default());
+        service.refused(BadRequest);
+        service.worked();
+        service.refused(BadRequest);
+        assert_eq!(service.health().failure, None, "one request may be wrong");
+        service.probed(now, &Ok(()));
+        service.refused(BadRequest);
+        service.probed(now, &Ok(()));
+        assert_eq!(service.health().failure, Some(BadRequest), "no request disproves it");
+        service.worked();
+        for _ in 0..9 {
+            service.refused(TooLarge);
+        }
+        assert_eq!(service.health().failure, None, "what is too large is no fault of the service");
         service.probed(now, &Err(ProviderError::new("tts", Unavailable)));
         assert_eq!(service.health().failure, None, "a request was answered during the probe");
     }

@@ -4,12 +4,13 @@
 //! - In this protocol `hotwords` and `timestamp` are JSON inside strings; neither is needed here.
 //! - The runtime may send no answer at all to noise: that ends as a timeout.
 //! - `is_final` means different things in its C++ and Python servers: there it marks the last result, here one that was
-//!   sent while the person spoke. The end is a result with `is_final` after the end of the audio, or any result there with
-//!   no further one for a while; the Python server cuts the audio at pauses, and sends a result for each piece.
-//! - A server may send the last words before it is told the end, and nothing after it.
+//!   sent while the person spoke, also if it arrives after our end of the audio. What came before that end shows which it
+//!   is. If it does not, or for other results, the end is that no further one comes for a while; the Python server cuts the
+//!   audio at pauses, and sends a result for each piece.
+//! - A server may send the last words before it is told the end, and nothing after it, or close the connection.
 //! - In `2pass` mode it sends the words of each chunk as it hears them (`2pass-online`), which a segment then replaces:
 //!   partial transcripts.
-//! - Fields are missing, null or of another type in servers that only resemble it.
+//! - Fields are missing, null or of another type in servers that only resemble it. Messages may be binary or no JSON.
 
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use async_trait::async_trait;
 use futures_util::future::{BoxFuture, FutureExt as _, TryFutureExt as _};
 use hearken_audio::pcm;
 use hearken_ports::{Asr, AsrStream, ProviderError, ProviderErrorKind, Transcript, UtteranceSpec};
+use hearken_proto::json::mended;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -34,12 +36,14 @@ const MAX_SEGMENTS_BYTES: usize = 16 << 10;
 
 /// Time without a message after which a `2pass` result counts as the last one.
 const SETTLE: Duration = Duration::from_millis(800);
-/// The same for an `offline` result, behind which there seldom is another one.
+/// The same for an `offline` result, behind which there seldom is another one, and for a result that may be the last one.
 const SETTLE_OFFLINE: Duration = Duration::from_millis(300);
 /// Time without a message after the end of the audio, after which what was heard before it is all.
 const SETTLE_EARLY: Duration = Duration::from_secs(2);
 /// The same where there are words that the result of the second pass is to replace.
 const SETTLE_ONLINE: Duration = Duration::from_secs(8);
+/// The same behind a message that is no result, where there are no words.
+const SETTLE_UNREADABLE: Duration = Duration::from_millis(500);
 
 /// Speech recogniser with FunASR's protocol.
 #[derive(Debug)]
@@ -72,6 +76,7 @@ impl Asr for FunAsr {
             endpoint: self.endpoint.clone(),
             result_timeout: self.result_timeout,
             heard: Segments::new(self.mode),
+            final_marks: FinalMarks::Unknown,
         };
         let config = json!({
             "mode": match self.mode { FunAsrMode::Offline => "offline", FunAsrMode::TwoPass => "2pass" },
@@ -99,6 +104,17 @@ struct Utterance {
     endpoint: Endpoint,
     result_timeout: Duration,
     heard: Segments,
+    final_marks: FinalMarks,
+}
+
+/// What a result with `is_final` is at this server, as the results before the end of the audio show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FinalMarks {
+    Unknown,
+    /// The last one: there was one without it.
+    LastResult,
+    /// One from before the end.
+    EarlyResult,
 }
 
 /// Segments of an utterance that were recognised so far.
@@ -109,6 +125,8 @@ pub(super) struct Segments {
     online: String,
     /// True if the words have changed since they were asked for.
     changed: bool,
+    /// Value of `is_final` in the last message, if it was a result and had one.
+    was_final: Option<bool>,
 }
 
 /// Recognition result, with the fields that are used here.
@@ -123,8 +141,9 @@ struct FunAsrMessage {
 }
 
 impl FunAsrMessage {
-    fn mode(&self) -> &str {
-        self.mode.as_str().unwrap_or_default()
+    /// Reports whether its words are those of a chunk, which a segment replaces.
+    fn is_online(&self) -> bool {
+        self.mode.as_str().is_some_and(|mode| mode.eq_ignore_ascii_case("2pass-online"))
     }
 
     fn is_final(&self) -> bool {
@@ -148,9 +167,7 @@ pub(super) enum ResultKind {
 #[async_trait]
 impl AsrStream for Utterance {
     async fn push(&mut self, pcm: &[i16]) -> Result<(), ProviderError> {
-        while let Some(incoming) = self.endpoint.take_ready(&mut self.socket)? {
-            self.take(incoming)?;
-        }
+        self.take_early()?;
         self.send(Message::binary(pcm::to_le_bytes(pcm))).await
     }
 
@@ -159,36 +176,11 @@ impl AsrStream for Utterance {
     }
 
     async fn finish(mut self: Box<Self>) -> Result<Transcript, ProviderError> {
-        self.send(Message::text(json!({ "is_speaking": false }).to_string())).await?;
-        let deadline = Instant::now() + self.result_timeout;
-        let settle = match self.heard.mode {
-            FunAsrMode::Offline => SETTLE_OFFLINE,
-            FunAsrMode::TwoPass => SETTLE,
-        };
-        let at_most = |wait: Duration| deadline.min(Instant::now() + wait);
-        let mut until = match (self.heard.awaits_segment(), self.heard.segments.is_empty()) {
-            (true, _) => at_most(SETTLE_ONLINE),
-            (false, false) => at_most(SETTLE_EARLY),
-            (false, true) => deadline,
-        };
-        loop {
-            let missing = "no result within its deadline";
-            let incoming = self.endpoint.receive(&mut self.socket, until, missing).await;
-            let is_enough = until < deadline || self.heard.has_words();
-            match incoming {
-                Err(e) if is_enough && e.kind == ProviderErrorKind::Timeout => break,
-                Err(e) => return Err(e),
-                Ok(incoming) => match self.take(incoming)? {
-                    ResultKind::Nothing if self.heard.awaits_segment() => {
-                        until = at_most(SETTLE_ONLINE);
-                    }
-                    ResultKind::Nothing => {}
-                    ResultKind::Segment => until = at_most(settle),
-                    ResultKind::Last => break,
-                },
-            }
+        match self.hear_out().await {
+            Err(error) if !self.heard.has_words() => Err(error),
+            // Words that are known count, however the connection ended.
+            _ => Ok(self.heard.transcript()),
         }
-        Ok(self.heard.transcript())
     }
 }
 
@@ -197,24 +189,101 @@ impl Utterance {
         self.endpoint.send(&mut self.socket, message).await
     }
 
-    fn take(&mut self, incoming: Incoming) -> Result<ResultKind, ProviderError> {
-        let Incoming::Text(text) = incoming else {
-            return Err(self.endpoint.violated("a binary message from the recogniser"));
+    /// Reads the messages that have arrived before the end of the audio.
+    fn take_early(&mut self) -> Result<(), ProviderError> {
+        while let Some(incoming) = self.endpoint.take_ready(&mut self.socket)? {
+            self.take(&incoming);
+            self.final_marks = match self.heard.was_final {
+                Some(true) => FinalMarks::EarlyResult,
+                Some(false) if self.final_marks == FinalMarks::Unknown => FinalMarks::LastResult,
+                _ => self.final_marks,
+            };
+        }
+        Ok(())
+    }
+
+    /// Tells the end of the audio, and reads the results until the last one.
+    async fn hear_out(&mut self) -> Result<(), ProviderError> {
+        self.take_early()?;
+        self.send(Message::text(json!({ "is_speaking": false }).to_string())).await?;
+        let deadline = Instant::now() + self.result_timeout;
+        let at_most = |wait: Duration| deadline.min(Instant::now() + wait);
+        let mut until = match (self.heard.awaits_segment(), self.heard.has_words()) {
+            (true, _) => at_most(SETTLE_ONLINE),
+            (false, true) => at_most(SETTLE_EARLY),
+            (false, false) => deadline,
         };
-        self.heard
-            .take(&text)
-            .ok_or_else(|| self.endpoint.violated("a message that is no result of the recogniser"))
+        let mut is_answered = false;
+        let mut is_unreadable = false;
+        loop {
+            let missing = "no result within its deadline";
+            let incoming = match self.endpoint.receive(&mut self.socket, until, missing).await {
+                Err(_) if is_answered => return Ok(()),
+                Err(e) if e.kind == ProviderErrorKind::Timeout && is_unreadable => {
+                    let why = "a message that is no result of the recogniser";
+                    return Err(self.endpoint.violated(why));
+                }
+                incoming => incoming?,
+            };
+            match self.take(&incoming) {
+                Some(ResultKind::Last) if self.final_marks == FinalMarks::LastResult => {
+                    return Ok(());
+                }
+                Some(ResultKind::Nothing) if self.heard.awaits_segment() => {
+                    until = at_most(SETTLE_ONLINE);
+                }
+                Some(ResultKind::Nothing) => {}
+                Some(kind) => {
+                    is_answered = true;
+                    until = at_most(self.settle(&kind));
+                }
+                None if is_answered || self.heard.has_words() => {}
+                None => {
+                    is_unreadable = true;
+                    until = until.min(at_most(SETTLE_UNREADABLE));
+                }
+            }
+        }
+    }
+
+    /// Returns the time without a message after which this result was the last one.
+    fn settle(&self, kind: &ResultKind) -> Duration {
+        match kind {
+            // The words of a longer piece may follow an empty one.
+            _ if !self.heard.has_words() => SETTLE,
+            ResultKind::Last if self.final_marks == FinalMarks::EarlyResult => SETTLE_EARLY,
+            ResultKind::Last => SETTLE_OFFLINE,
+            _ if self.heard.mode == FunAsrMode::Offline => SETTLE_OFFLINE,
+            _ => SETTLE,
+        }
+    }
+
+    /// Parses a message. None if it is no result.
+    fn take(&mut self, incoming: &Incoming) -> Option<ResultKind> {
+        match incoming {
+            Incoming::Text(text) => self.heard.take(text),
+            Incoming::Binary(bytes) => self.heard.take(&String::from_utf8_lossy(bytes)),
+        }
     }
 }
 
 impl Segments {
     pub(super) fn new(mode: FunAsrMode) -> Self {
-        Self { mode, segments: Vec::new(), online: String::new(), changed: false }
+        Self { mode, segments: Vec::new(), online: String::new(), changed: false, was_final: None }
     }
 
     /// Parses a message of the recogniser. `None` if it is no result.
     pub(super) fn take(&mut self, message: &str) -> Option<ResultKind> {
-        let answer: FunAsrMessage = serde_json::from_str(message).ok()?;
+        self.was_final = None;
+        let message = message.trim_start_matches('\u{feff}').trim();
+        if message.is_empty() {
+            return Some(ResultKind::Nothing);
+        }
+        let answer: FunAsrMessage = serde_json::from_str(message)
+            .or_else(|e| mended(message).map_or(Err(e), |mended| serde_json::from_str(&mended)))
+            .ok()?;
+        let is_result = answer.text.is_string() && !answer.is_final.is_null();
+        self.was_final = is_result.then(|| answer.is_final());
         let heard = meaning(&answer);
         let known: usize = self.segments.iter().map(String::len).sum();
         let text = answer.text.as_str().unwrap_or_default();
@@ -229,7 +298,7 @@ impl Segments {
         if heard != ResultKind::Nothing {
             self.segments.push(segment.to_owned());
             self.changed = true;
-        } else if self.mode == FunAsrMode::TwoPass && answer.mode() == "2pass-online" {
+        } else if self.mode == FunAsrMode::TwoPass && answer.is_online() {
             self.online.push_str(text);
             self.changed = true;
         }
@@ -258,12 +327,17 @@ impl Segments {
     }
 }
 
+/// Returns the kind of a result. Of all modes, only one has results that others replace.
 fn meaning(answer: &FunAsrMessage) -> ResultKind {
-    match answer.mode() {
-        "offline" | "2pass-offline" | "" if answer.is_final() => ResultKind::Last,
+    if answer.is_online() {
+        ResultKind::Nothing
+    } else if answer.is_final() {
+        ResultKind::Last
+    } else if answer.text.is_string() {
+        ResultKind::Segment
+    } else {
         // A confirmation has no text.
-        "offline" | "2pass-offline" | "" if answer.text.is_string() => ResultKind::Segment,
-        _ => ResultKind::Nothing,
+        ResultKind::Nothing
     }
 }
 
@@ -312,6 +386,24 @@ mod tests {
     }
 
     #[test]
+    fn a_message_is_read_however_it_is_written() {
+        for (message, words) in [
+            ("\u{feff}{\"text\":\"开灯\"}\n", Some("开灯")),
+            (r#"{"text":"ok \ud83d light","timestamp":NaN}"#, Some("ok")),
+            ("", Some("")),
+            (" \n", Some("")),
+            ("pong", None),
+            (r#"{"text":"#, None),
+        ] {
+            let mut heard = Segments::new(FunAsrMode::Offline);
+            let kind = heard.take(message);
+            assert_eq!(kind.is_some(), words.is_some(), "{message}");
+            let heard = heard.transcript().text;
+            assert!(heard.starts_with(words.unwrap_or_default()), "{message}: {heard}");
+        }
+    }
+
+    #[test]
     fn partial_results_mean_nothing() {
         for (message, kind) in [
             (json!({ "mode": "2pass-online", "text": "x", "is_final": true }), ResultKind::Nothing),
@@ -330,6 +422,11 @@ mod tests {
             (json!({ "mode": "offline", "text": null }), ResultKind::Nothing),
             (json!({ "mode": "offline", "text": null, "is_final": true }), ResultKind::Last),
             (json!({ "mode": 7, "text": "" }), ResultKind::Segment),
+            (json!({ "mode": "2PASS-ONLINE", "text": "x" }), ResultKind::Nothing),
+            (json!({ "mode": "OFFLINE", "text": "x", "is_final": true }), ResultKind::Last),
+            (json!({ "mode": "2pass", "text": "x", "is_final": true }), ResultKind::Last),
+            (json!({ "mode": "online", "text": "x" }), ResultKind::Segment),
+            (json!({ "mode": "online", "error": "busy" }), ResultKind::Nothing),
         ] {
             let answer = serde_json::from_value(message.clone()).unwrap();
             assert_eq!(meaning(&answer), kind, "{message}");

@@ -11,8 +11,10 @@ use hearken_outbound::{SettingError, http};
 use hearken_ports::{
     Asr, AsrStream, BoxError, ProviderError, ProviderErrorKind, Transcript, UtteranceSpec,
 };
+use hearken_proto::json::mended;
+use reqwest::header::CONTENT_TYPE;
 use reqwest::multipart::{Form, Part};
-use serde::Deserialize;
+use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
@@ -112,12 +114,15 @@ impl AsrStream for Upload {
         if !response.status().is_success() {
             return Err(http::refusal(PROVIDER, response).await);
         }
+        let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        let kind = kind.unwrap_or_default().to_ascii_lowercase();
         let body = http::body(PROVIDER, response, MAX_ANSWER_BYTES, deadline).await?;
-        let answer: Transcription = serde_json::from_slice(&body).map_err(|_| {
-            let why = "the answer is not JSON with a `text`";
-            ProviderError::because(PROVIDER, ProviderErrorKind::Protocol, why)
-        })?;
-        Ok(transcript(&answer.text.unwrap_or_default()))
+        words(&String::from_utf8_lossy(&body), &kind).map(|words| transcript(&words)).ok_or_else(
+            || {
+                let why = "the answer is not JSON with a `text`";
+                ProviderError::because(PROVIDER, ProviderErrorKind::Protocol, why)
+            },
+        )
     }
 }
 
@@ -173,9 +178,74 @@ fn wav(samples: &[i16]) -> Result<Vec<u8>, hound::Error> {
     Ok(file.into_inner())
 }
 
-#[derive(Deserialize)]
-struct Transcription {
-    /// Null from some servers where nobody spoke. It must be there: an error with status 200 has none.
-    #[serde(deserialize_with = "Deserialize::deserialize")]
-    text: Option<String>,
+/// Returns the words of an answer: those of its JSON, or all of it if it is plain text. None if it is no transcript, as an error
+/// with status 200 is none.
+fn words(body: &str, kind: &str) -> Option<String> {
+    let body =
+        body.trim_start_matches('\u{feff}').trim_matches(|c: char| c == '\0' || c.is_whitespace());
+    if kind.starts_with("text/plain") && !body.starts_with(['{', '[', '<', '"']) {
+        return Some(body.to_owned());
+    }
+    first_value(body).or_else(|| first_value(&mended(body)?)).as_ref().and_then(words_of)
+}
+
+/// Parses the JSON at the beginning. What follows it is no part of the transcript, such as a brace too many.
+fn first_value(text: &str) -> Option<Value> {
+    serde_json::Deserializer::from_str(text).into_iter().next()?.ok()
+}
+
+/// Returns the words of a parsed answer: a string, an object with a `text`, or a list with one of them. The `text` is null
+/// from some servers where nobody spoke.
+fn words_of(answer: &Value) -> Option<String> {
+    let one = match answer {
+        Value::Array(list) => match &list[..] {
+            [one] => one,
+            _ => return None,
+        },
+        one => one,
+    };
+    match one.get("text").unwrap_or(one) {
+        Value::String(words) => Some(words.clone()),
+        Value::Null if one.is_object() => Some(String::new()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_read_from_any_form_of_an_answer() {
+        for (body, kind, expected) in [
+            (r#"{"text":" 开灯"}"#, "application/json", Some(" 开灯")),
+            (r#"{"text":null}"#, "application/json", Some("")),
+            ("\u{feff}{\"text\":\"开灯\"}", "application/json", Some("开灯")),
+            (r#""开灯""#, "application/json", Some("开灯")),
+            (r#"[{"text":"开灯"}]"#, "application/json", Some("开灯")),
+            ("{\"text\":\"开灯\"}\0", "application/json", Some("开灯")),
+            (r#"{"text":"开灯"}}"#, "application/json", Some("开灯")),
+            ("{\"text\":\"开灯\"}\n{\"text\":\"\"}", "application/json", Some("开灯")),
+            (r#"{"text":"开灯","avg_logprob":NaN}"#, "application/json", Some("开灯")),
+            ("开灯\n", "text/plain; charset=utf-8", Some("开灯")),
+            ("10", "text/plain", Some("10")),
+            ("10", "application/json", None),
+            ("", "text/plain", Some("")),
+            (r#"{"text":"开灯"}"#, "text/plain", Some("开灯")),
+            ("", "application/json", None),
+            ("no JSON", "", None),
+            ("开灯", "application/json", None),
+            ("{}", "application/json", None),
+            (r#"{"text":5}"#, "application/json", None),
+            (r#"{"error":{"message":"overloaded"}}"#, "application/json", None),
+            (r#"[{"text":"a"},{"text":"b"}]"#, "application/json", None),
+            ("null", "application/json", None),
+            ("<html>502</html>", "text/plain", None),
+            (r#"{"text":"#, "text/plain", None),
+        ] {
+            assert_eq!(words(body, kind).as_deref(), expected, "{body}");
+        }
+        let surrogate = words(r#"{"text":"ok \ud83d light"}"#, "application/json").unwrap();
+        assert!(surrogate.starts_with("ok ") && surrogate.ends_with(" light"), "{surrogate}");
+    }
 }

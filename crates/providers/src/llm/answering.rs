@@ -22,11 +22,19 @@ const MORE_WAIT: Duration = Duration::from_millis(1_500);
 
 /// Parser of a vendor's events.
 pub(super) trait AnswerParser: Default + Send + 'static {
-    /// Parses one event.
+    /// Creates a parser of an answer to this prompt.
+    fn of(_prompt: &Prompt) -> Self {
+        Self::default()
+    }
+
+    /// Parses one event. What is no event of this vendor is passed over.
     ///
     /// # Errors
-    /// It is no event of this vendor, or it reports an error.
+    /// It reports an error, or ends an answer of which nothing could be read.
     fn read(&mut self, event: &str) -> Result<(), ProviderError>;
+
+    /// Returns the error of an answer of which nothing could be read; none if something was, or nothing came.
+    fn unreadable(&self) -> Option<ProviderError>;
 
     /// Returns the progress of the answer.
     fn progress(&self) -> Progress;
@@ -65,7 +73,7 @@ pub(super) fn pieces<R: AnswerParser>(
     clock: impl FnOnce() -> Clock + Send + 'static,
 ) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
     let screen = AnswerFilter::new(prompt, base.known.opening());
-    from_stage(Stage::<_, R>::Ordered(base, order, clock, screen))
+    from_stage(Stage::Ordered(base, order, clock, screen, R::of(prompt)))
 }
 
 /// Returns the pieces of an answer that has begun with these events.
@@ -77,7 +85,8 @@ pub(super) fn pieces_of<R: AnswerParser>(
     clock: Clock,
 ) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
     let screen = AnswerFilter::new(prompt, base.known.opening());
-    let answer = AnswerStream { base, events, clock, screen, reading: R::default(), over: false };
+    let reading = R::of(prompt);
+    let answer = AnswerStream { base, events, clock, screen, reading, over: false };
     from_stage(Stage::<fn() -> Clock, R>::Answering(answer))
 }
 
@@ -89,10 +98,10 @@ where
 {
     try_unfold(stage, |stage| async move {
         let mut answer: AnswerStream<R> = match stage {
-            Stage::Ordered(base, order, clock, screen) => {
+            Stage::Ordered(base, order, clock, screen, reading) => {
                 let mut clock = clock();
                 let events = clock.wait(|by| Box::pin(base.order(order, by))).await?;
-                AnswerStream { base, events, clock, screen, reading: R::default(), over: false }
+                AnswerStream { base, events, clock, screen, reading, over: false }
             }
             Stage::Answering(answer) => answer,
             Stage::Over => return Ok(None),
@@ -110,7 +119,7 @@ pub(super) fn is_whole(call: &ToolRequest) -> bool {
 }
 
 enum Stage<C, R> {
-    Ordered(Arc<Base>, Value, C, AnswerFilter),
+    Ordered(Arc<Base>, Value, C, AnswerFilter, R),
     Answering(AnswerStream<R>),
     Over,
 }
@@ -140,9 +149,13 @@ impl<R: AnswerParser> AnswerStream<R> {
             match self.reading.progress() {
                 Progress::Going => {
                     let events = &mut self.events;
-                    let event = self.clock.wait(|by| events.next(by)).await?;
-                    let event = event.ok_or_else(|| self.events.broken_off())?;
-                    self.reading.read(&event)?;
+                    match self.clock.wait(|by| events.next(by)).await? {
+                        Some(event) => self.reading.read(&event)?,
+                        None => {
+                            let unreadable = self.reading.unreadable();
+                            return Err(unreadable.unwrap_or_else(|| self.events.broken_off()));
+                        }
+                    }
                 }
                 Progress::MayGoOn => self.may_go_on().await?,
                 Progress::Complete => self.linger().await,

@@ -5,8 +5,9 @@
 //! What decides then is whether a call is complete and whether a fragment has a name.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
 
-use hearken_ports::ToolRequest;
+use hearken_ports::{OfferedTool, ToolRequest};
 use serde_json::{Map, Value};
 
 /// Most calls of one answer. Further ones are ignored.
@@ -34,6 +35,11 @@ pub(super) fn sent_id(id: &str) -> String {
     }
 }
 
+/// Returns the name of a tool without the marks of a template that some servers leave behind it.
+pub(super) fn plain_name(name: &str) -> &str {
+    name.split_once('<').map_or(name, |(name, _)| name)
+}
+
 /// Fragment of a call.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Fragment {
@@ -56,11 +62,20 @@ struct PartialCall {
 pub(super) struct CallAssembler {
     calls: Vec<PartialCall>,
     arguments_bytes: usize,
+    /// Tools that can be called: they tell whether a name is whole.
+    offered: Arc<[OfferedTool]>,
 }
 
 impl CallAssembler {
+    /// Creates an assembler of calls of these tools.
+    pub(super) fn of(offered: &Arc<[OfferedTool]>) -> Self {
+        Self { offered: Arc::clone(offered), ..Self::default() }
+    }
+
     /// Adds a fragment.
-    pub(super) fn add(&mut self, fragment: Fragment) {
+    pub(super) fn add(&mut self, mut fragment: Fragment) {
+        let end = plain_name(&fragment.name).len();
+        fragment.name.truncate(end);
         let place = self.place(&fragment).unwrap_or(self.calls.len());
         if place == self.calls.len() {
             if place >= MAX_CALLS {
@@ -74,12 +89,15 @@ impl CallAssembler {
                 arguments: Vec::new(),
             });
         }
+        let names_more = self.names_more(&self.calls[place], &fragment);
         let call = &mut self.calls[place];
         if call.id.is_empty() {
             call.id = fragment.id;
         }
         if call.name.is_empty() {
             call.name = fragment.name;
+        } else if names_more {
+            call.name.push_str(&fragment.name);
         }
         if !fragment.arguments.is_empty() {
             self.arguments_bytes += fragment.arguments.len();
@@ -134,6 +152,9 @@ impl CallAssembler {
             None => self.calls.len().checked_sub(1)?,
         };
         let call = &self.calls[place];
+        if self.names_more(call, fragment) {
+            return Some(place);
+        }
         let has_other_id = has_id && !call.id.is_empty();
         let goes_on = match (fragment.name.is_empty(), has_other_id) {
             (true, _) => true,
@@ -141,6 +162,20 @@ impl CallAssembler {
             (false, false) => !call.ends_before(fragment),
         };
         goes_on.then_some(place)
+    }
+
+    /// Returns true if a fragment has the next part of the name of a call that has no arguments yet. Two names of tools are
+    /// two calls.
+    fn names_more(&self, call: &PartialCall, fragment: &Fragment) -> bool {
+        if call.name.is_empty() || fragment.name.is_empty() || !call.arguments.is_empty() {
+            return false;
+        }
+        let is_offered = |name: &str| self.offered.iter().any(|tool| tool.name == name);
+        if is_offered(&call.name) && is_offered(&fragment.name) {
+            return false;
+        }
+        let name = format!("{}{}", call.name, fragment.name);
+        self.offered.iter().any(|tool| tool.name.starts_with(&name))
     }
 }
 
@@ -163,10 +198,13 @@ impl PartialCall {
         is_object(&arguments) && arguments != "{}" && arguments != fragment.arguments
     }
 
-    /// Returns true if these arguments were begun, and the fragment goes on with them.
+    /// Returns true if these arguments were begun, and the fragment goes on with them, or only begins them.
     fn lacks(&self, fragment: &Fragment) -> bool {
         let more = fragment.arguments.trim_start();
-        let goes_on = !more.is_empty() && !more.starts_with('{') && !self.arguments.is_empty();
+        if self.arguments.is_empty() {
+            return more.starts_with('{') && !is_object(more);
+        }
+        let goes_on = !more.is_empty() && !more.starts_with('{');
         if !goes_on || self.arguments.len() > MAX_READ {
             return goes_on;
         }
@@ -177,7 +215,7 @@ impl PartialCall {
 
 /// Joins the fragments of arguments. Some servers begin with `{}`, send the whole again at the end, or the whole so far
 /// each time: where all fragments are no object together, those from a later beginning on are tried.
-fn arguments_of(fragments: &[String]) -> String {
+pub(super) fn arguments_of(fragments: &[String]) -> String {
     let whole = fragments.concat();
     if whole.trim().is_empty() || is_object(&whole) {
         return whole;
@@ -320,7 +358,59 @@ mod tests {
                 &[fragment(zero, "1", "f", "{\"x\":"), fragment(zero, "2", "f", "1}")],
                 &["1 f {\"x\":1}"],
             ),
+            (
+                "the same, begun without arguments",
+                &[
+                    fragment(zero, "1", "f", ""),
+                    fragment(zero, "2", "f", "{\"x\":"),
+                    fragment(zero, "1", "f", "1"),
+                    fragment(zero, "3", "f", "}"),
+                ],
+                &["1 f {\"x\":1}"],
+            ),
+            (
+                "the same tool without and with arguments",
+                &[fragment(zero, "1", "f", ""), fragment(zero, "2", "f", "{\"x\":1}")],
+                &["1 f ", "2 f {\"x\":1}"],
+            ),
         ]);
+    }
+
+    #[test]
+    fn a_name_that_is_cut_is_joined_as_the_tools_tell() {
+        let zero = Some(0);
+        let calls = |names: &[&str], fragments: &[Fragment]| -> Vec<String> {
+            let tool = |name: &&str| OfferedTool {
+                name: (*name).to_owned(),
+                description: String::new(),
+                parameters: Value::Null,
+            };
+            let mut assembler = CallAssembler::of(&names.iter().map(tool).collect());
+            fragments.iter().for_each(|fragment| assembler.add(fragment.clone()));
+            let calls = assembler.take().into_iter();
+            calls.map(|call| format!("{} {} {}", call.id, call.name, call.arguments)).collect()
+        };
+        let two = [fragment(zero, "1", "set_", ""), fragment(zero, "", "level", "{}")];
+        let three = [
+            fragment(None, "1", "se", ""),
+            fragment(None, "2", "t_l", ""),
+            fragment(None, "1", "evel", "{}"),
+        ];
+        for fragments in [&two[..], &three] {
+            assert_eq!(calls(&["set_level", "level"], fragments), ["1 set_level {}"]);
+        }
+        let others = [fragment(zero, "", "set", ""), fragment(zero, "", "_level", "{}")];
+        assert_eq!(calls(&["set", "set_level"], &others), [" set_level {}"]);
+        // Two tools are two calls, although a third has both names.
+        let whole = [fragment(zero, "", "set", ""), fragment(zero, "", "level", "{}")];
+        assert_eq!(calls(&["set", "level", "setlevel"], &whole), [" set ", " level {}"]);
+        assert_eq!(calls(&["other"], &two), ["1 set_ ", " level {}"]);
+        // Marks of a template are no part of a name.
+        let marked = [
+            fragment(zero, "1", "set_level<|channel|>commentary", ""),
+            fragment(zero, "", "<|constrain|>json", "{}"),
+        ];
+        assert_eq!(calls(&["set_level"], &marked), ["1 set_level {}"]);
     }
 
     #[test]

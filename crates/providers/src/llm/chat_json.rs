@@ -12,6 +12,7 @@ use async_openai::types::chat::{
     ToolChoiceOptions,
 };
 use hearken_outbound::http as web;
+use hearken_ports::tool_limits::sent_description;
 use hearken_ports::{
     ChatMessage, LlmDelta, OfferedTool, Prompt, ProviderError, ProviderErrorKind, Role, ToolChoice,
     ToolRequest, Usage,
@@ -22,6 +23,7 @@ use serde_json::{Map, Value, json};
 use super::answering::{AnswerParser, Progress};
 use super::base::violated;
 use super::call_assembler::{CallAssembler, Fragment, sent_id};
+use super::event_json::EventJson;
 use super::offered::offered;
 use super::tool_schema::normal_form;
 
@@ -63,7 +65,7 @@ pub(super) fn order(model: &str, max_tokens: u32, prompt: &Prompt) -> Value {
 fn tool(tool: &OfferedTool) -> ChatCompletionTools {
     let function = FunctionObject {
         name: tool.name.clone(),
-        description: Some(tool.description.clone()),
+        description: Some(sent_description(&tool.description)),
         parameters: Some(normal_form(&tool.parameters)),
         strict: None,
     };
@@ -110,11 +112,14 @@ fn past_call(call: &ToolRequest) -> ChatCompletionMessageToolCalls {
 /// Pieces of an answer so far.
 #[derive(Default)]
 pub(super) struct AnswerAssembler {
+    json: EventJson,
     calls: CallAssembler,
     calling: bool,
     ready: VecDeque<LlmDelta>,
     /// True after the first piece of the answer.
     begun: bool,
+    /// Text so far, if it came in messages and not in deltas.
+    message: Option<String>,
     /// Present after the reason of the end was sent, until more comes.
     finish: Option<Finish>,
     /// True after the end marker of the stream.
@@ -133,22 +138,18 @@ struct Finish {
     with_content: bool,
 }
 
-/// Words that servers send to keep the connection open, as data of an event.
-const KEEPALIVES: [&str; 5] = ["ping", "pong", "keepalive", "keep-alive", "heartbeat"];
-
 impl AnswerParser for AnswerAssembler {
+    fn of(prompt: &Prompt) -> Self {
+        Self { calls: CallAssembler::of(&prompt.tools), ..Self::default() }
+    }
+
     fn read(&mut self, event: &str) -> Result<(), ProviderError> {
-        if event.trim() == "[DONE]" {
+        if is_end(event) {
             self.done = true;
-            return Ok(());
+            return self.unreadable().map_or(Ok(()), Err);
         }
-        if KEEPALIVES.contains(&event.trim().to_ascii_lowercase().as_str()) {
-            return Ok(());
-        }
-        // The event's text may repeat the user's words.
-        let chunk: Value = serde_json::from_str(event)
-            .map_err(|_| violated(PROVIDER, "a piece of the answer is not JSON"))?;
-        match chunk.get("error").filter(|error| !error.is_null()) {
+        let Some(chunk) = self.json.read(event) else { return Ok(()) };
+        match error_of(&chunk) {
             Some(error) => Err(provider_error(error)),
             None => {
                 self.chunk(&chunk);
@@ -158,6 +159,10 @@ impl AnswerParser for AnswerAssembler {
                 Ok(())
             }
         }
+    }
+
+    fn unreadable(&self) -> Option<ProviderError> {
+        self.json.unreadable(PROVIDER)
     }
 
     fn progress(&self) -> Progress {
@@ -203,14 +208,21 @@ impl AnswerAssembler {
     }
 
     fn choice(&mut self, choice: &Value) {
-        let delta = match &choice["delta"] {
-            // Some servers repeat the whole message at the end, others send nothing else.
-            Value::Null if !self.begun && !choice["message"].is_null() => &choice["message"],
+        let delta = &choice["delta"];
+        let has_delta = delta.as_object().map_or(!delta.is_null(), |delta| !delta.is_empty());
+        // Some servers repeat the whole message at the end, others send nothing else.
+        let in_message =
+            !has_delta && !choice["message"].is_null() && (!self.begun || self.message.is_some());
+        let delta = match delta {
+            _ if in_message => &choice["message"],
             Value::Null => &choice["text"],
             delta => delta,
         };
         let text = if delta.is_string() { words(delta) } else { words(&delta["content"]) };
-        let text = text + &words(&delta["refusal"]);
+        let mut text = text + &words(&delta["refusal"]);
+        if in_message {
+            text = self.new_words(&text);
+        }
         let mut has_content = !text.is_empty();
         if has_content {
             self.begun = true;
@@ -240,6 +252,18 @@ impl AnswerAssembler {
         }
     }
 
+    /// Returns the part of a message's text that is new. Some servers send the message piece by piece, others repeat
+    /// all of it so far.
+    fn new_words(&mut self, text: &str) -> String {
+        if text.is_empty() {
+            return String::new();
+        }
+        let so_far = self.message.get_or_insert_default();
+        let new = text.strip_prefix(so_far.as_str()).unwrap_or(text).to_owned();
+        so_far.push_str(&new);
+        new
+    }
+
     fn call(&mut self, index: Option<u64>, id: &Value, function: &Value) {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let arguments = match &function["arguments"] {
@@ -253,6 +277,26 @@ impl AnswerAssembler {
             self.ready.push_back(LlmDelta::Calling);
         }
     }
+}
+
+/// Returns true for the mark of a stream's end. Some servers write it in lower case or in quotes.
+fn is_end(event: &str) -> bool {
+    let around = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '"' | '\'');
+    event.trim_matches(around).eq_ignore_ascii_case("[DONE]")
+}
+
+/// Returns the error that a chunk tells. Some servers tell an empty one beside content.
+fn error_of(chunk: &Value) -> Option<&Value> {
+    let error = chunk.get("error")?;
+    let is_empty = match error {
+        Value::Null | Value::Bool(false) => return None,
+        Value::Bool(true) => false,
+        Value::Number(_) => whole(error) == Some(0),
+        Value::String(text) => text.trim().is_empty(),
+        Value::Array(all) => all.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+    };
+    (!is_empty || chunk["choices"].is_null()).then_some(error)
 }
 
 /// Returns the elements of an array. Another value counts as its only element.

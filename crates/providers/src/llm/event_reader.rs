@@ -73,7 +73,11 @@ impl EventReader {
             if !(self.is_bare && self.brackets.are_open()) {
                 self.end_value();
             }
-        } else if let Some(data) = line.strip_prefix("data:") {
+        } else if let Some(mut data) = line.strip_prefix("data:") {
+            // Some proxies put an event into one more.
+            while let Some(inner) = data.trim_start().strip_prefix("data:") {
+                data = inner;
+            }
             self.add(data.strip_prefix(' ').unwrap_or(data), false);
         } else if (self.is_bare && self.brackets.are_open())
             || line.trim_start().starts_with(['{', '['])
@@ -180,6 +184,7 @@ mod tests {
             "data: {\"a\":1} {\"b\":\"}\\\"{\"}\n\n",
             "data: {\"a\":1}\ndata:\n\ndata: {\"b\":\"}\\\"{\"}\n\n",
             ": hello\nevent: message\nid: 1\ndata: {\"a\":1}\n\nretry: 5\ndata: {\"b\":\"}\\\"{\"}\n\n",
+            "data: data: {\"a\":1}\n\ndata:data:{\"b\":\"}\\\"{\"}\n\n",
             "{\"a\":1}\n{\"b\":\"}\\\"{\"}\n",
             "\n\n{\"a\":1}\n\n{\"b\":\"}\\\"{\"}",
         ] {
@@ -191,6 +196,7 @@ mod tests {
             ("data: {\"a\":\ndata: 1}\n\n", &["{\"a\":\n1}"]),
             ("{\n  \"a\": [\n    1\n  ]\n}\n", &["{\n  \"a\": [\n    1\n  ]\n}"]),
             ("data: ping\ndata: {\"a\":1}\n\n", &["ping", r#"{"a":1}"#]),
+            ("data: {\"a\":\"data: \"}\n\ndata: data:\n\n", &[r#"{"a":"data: "}"#]),
             ("data: {\"a\":1\n", &["{\"a\":1"]),
             ("data: {\"a\":\n\ndata: {\"b\":1}\n\n", &["{\"a\":", r#"{"b":1}"#]),
             ("{\n\n\"a\": 1\n\n}", &["{\n\"a\": 1\n}"]),

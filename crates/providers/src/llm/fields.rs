@@ -6,6 +6,9 @@
 //! - If the refusal names none, each field that was never accepted is changed by itself, then all
 //!   of them. After three fruitless searches there are no more for this model.
 //! - Only changes that led to an answer are remembered.
+//! - What a refusal says about tools is in `refused_tools`.
+
+mod refused_tools;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -16,6 +19,7 @@ use hearken_ports::ProviderError;
 use http::StatusCode;
 use serde_json::Value;
 
+use self::refused_tools::{Complaint, RefusedTools, Trial};
 use super::markup::Opening;
 
 /// Request field that may be refused.
@@ -61,6 +65,7 @@ pub(crate) struct ModelFindings {
     searches: AtomicU8,
     /// 1 if its answers begin with thinking without an opening mark, else 0.
     unmarked: AtomicU8,
+    tools: RefusedTools,
 }
 
 impl ModelFindings {
@@ -68,7 +73,8 @@ impl ModelFindings {
     pub(crate) fn new(fields: &'static [RefusableField], model: &str) -> Self {
         let unmarked = AtomicU8::new(sounds_thoughtful(model).into());
         let zero = || AtomicU8::new(0);
-        Self { fields, taken: zero(), refused: zero(), searches: zero(), unmarked }
+        let tools = RefusedTools::default();
+        Self { fields, taken: zero(), refused: zero(), searches: zero(), unmarked, tools }
     }
 
     /// Returns the expected opening of this model's answers.
@@ -84,13 +90,16 @@ impl ModelFindings {
         self.unmarked.store((opening == Opening::Missing).into(), Ordering::Relaxed);
     }
 
-    /// Returns the request without fields that are known to be refused.
-    pub(super) fn without_refused(&self, order: Value) -> Value {
+    /// Returns the request without fields and tools that are known to be refused.
+    pub(super) fn without_refused(&self, mut order: Value) -> Value {
+        self.tools.leave_out(&mut order);
         self.changed(order, self.refused.load(Ordering::Relaxed))
     }
 
-    fn bits(&self, wanted: impl Fn(&RefusableField) -> bool) -> Fields {
-        let places = self.fields.iter().enumerate().filter(|(_, field)| wanted(field));
+    /// Returns the fields that a request has.
+    fn present(&self, order: &Value) -> Fields {
+        let has = |field: &RefusableField| order.get(field.name).is_some();
+        let places = self.fields.iter().enumerate().filter(|(_, field)| has(field));
         places.fold(0, |bits, (place, _)| bits | bit(place))
     }
 
@@ -137,54 +146,60 @@ impl ModelFindings {
     }
 }
 
-/// Sends a request, and repeats it without the fields that turn out to be refused.
+/// Sends a request, and repeats it without the fields and tools that turn out to be refused.
 pub(crate) async fn ask<T, F>(
     known: &ModelFindings,
-    order: Value,
+    mut order: Value,
     send: impl Fn(Value) -> F,
 ) -> Result<T, ProviderError>
 where
     F: Future<Output = Result<T, Refusal>>,
 {
     // Refusals say which fields a base knows, so that there is no setting for each vendor. Decision 0036.
-    let present = known.bits(|field| order.get(field.name).is_some());
-    let mut left_out = known.refused.load(Ordering::Relaxed) & present;
-    let mut refusal = match send(known.changed(order.clone(), left_out)).await {
-        Ok(answer) => {
-            known.answered(present & !left_out, 0);
-            return Ok(answer);
-        }
-        Err(refusal) => refusal,
-    };
-    while is_of_the_fields(&refusal) {
-        let named = known.named(&refusal.told, present & !left_out);
-        if named == 0 {
-            break;
-        }
-        left_out |= named;
-        match send(known.changed(order.clone(), left_out)).await {
+    known.tools.leave_out(&mut order);
+    let mut left_out = known.refused.load(Ordering::Relaxed) & known.present(&order);
+    let mut trial = Trial::default();
+    let refusal = loop {
+        let sent = known.present(&order) & !left_out;
+        let refusal = match send(known.changed(order.clone(), left_out)).await {
             Ok(answer) => {
-                known.answered(present & !left_out, left_out);
+                known.answered(sent, left_out);
+                trial.answered(&known.tools);
                 return Ok(answer);
             }
-            Err(again) => refusal = again,
+            Err(refusal) => refusal,
+        };
+        let complaint = Complaint::of(&refusal, &order);
+        let has_place = matches!(complaint, Some(Complaint::Place(_)));
+        let may_name = is_of_the_fields(&refusal) && !has_place;
+        let named = if may_name { known.named(&refusal.told, sent) } else { 0 };
+        left_out |= named;
+        // A field that is named is surer than words about tools.
+        let goes_on = named != 0
+            || complaint.is_some_and(|complaint| {
+                trial.leave_out(&known.tools, &mut order, complaint, &refusal)
+            });
+        if !goes_on {
+            break refusal;
         }
-    }
-    let says_why = refusal.told.param.is_some() || refusal.told.code.is_some();
+    };
+    let says_why =
+        refusal.told.param.is_some() || refusal.told.code.is_some() || trial.has_repeated();
     if !is_of_the_fields(&refusal)
         || says_why
         || known.searches.load(Ordering::Relaxed) >= MOST_SEARCHES
     {
         return Err(refusal.error);
     }
-    let guesses = known.guesses(present & !left_out);
+    let sent = known.present(&order) & !left_out;
+    let guesses = known.guesses(sent);
     if guesses.is_empty() {
         return Err(refusal.error);
     }
     for guess in guesses {
         match send(known.changed(order.clone(), left_out | guess)).await {
             Ok(answer) => {
-                known.answered(present & !left_out & !guess, left_out | guess);
+                known.answered(sent & !guess, left_out | guess);
                 return Ok(answer);
             }
             Err(other) if is_of_the_fields(&other) => {}

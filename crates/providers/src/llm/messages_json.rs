@@ -12,6 +12,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use hearken_outbound::http as web;
+use hearken_ports::tool_limits::sent_description;
 use hearken_ports::{
     ChatMessage, LlmDelta, OfferedTool, Prompt, ProviderError, ProviderErrorKind, Role, ToolChoice,
     ToolRequest, Usage,
@@ -20,8 +21,9 @@ use serde_json::{Map, Value, json};
 
 use super::answering::{AnswerParser, Progress, is_whole};
 use super::base::violated;
-use super::call_assembler::{MAX_CALLS, sent_id};
+use super::call_assembler::{MAX_CALLS, arguments_of, plain_name, sent_id};
 use super::chat_json::{MAX_ARGUMENTS_BYTES, whole, words};
+use super::event_json::EventJson;
 use super::offered::offered;
 use super::tool_schema::normal_form;
 
@@ -60,6 +62,7 @@ pub(super) fn order(model: &str, max_tokens: u32, prompt: &Prompt) -> Value {
 
 fn tool(tool: &OfferedTool) -> Value {
     let OfferedTool { name, description, parameters } = tool;
+    let description = sent_description(description);
     json!({ "name": name, "description": description, "input_schema": normal_form(parameters) })
 }
 
@@ -100,11 +103,27 @@ fn past_call(call: &ToolRequest) -> Value {
     json!({ "type": "tool_use", "id": sent_id(&call.id), "name": call.name, "input": input })
 }
 
+/// Call that is still being written.
+struct PartialCall {
+    id: String,
+    name: String,
+    /// Those of the block's beginning, and those that follow. Some servers send the whole in both.
+    arguments: Vec<String>,
+}
+
+impl PartialCall {
+    fn whole(self) -> ToolRequest {
+        let Self { id, name, arguments } = self;
+        ToolRequest { id, name, arguments: arguments_of(&arguments) }
+    }
+}
+
 /// Events of an answer so far.
 #[derive(Default)]
 pub(super) struct AnswerAssembler {
+    json: EventJson,
     /// Calls that are being written, by the index of their block.
-    calls: BTreeMap<u64, ToolRequest>,
+    calls: BTreeMap<u64, PartialCall>,
     /// Call of the block that ended last.
     held: Option<ToolRequest>,
     called: usize,
@@ -120,9 +139,7 @@ pub(super) struct AnswerAssembler {
 
 impl AnswerParser for AnswerAssembler {
     fn read(&mut self, event: &str) -> Result<(), ProviderError> {
-        // The event's text may repeat the user's words.
-        let event: Value = serde_json::from_str(event)
-            .map_err(|_| violated(PROVIDER, "an event of the answer cannot be read"))?;
+        let Some(event) = self.json.read(event) else { return Ok(()) };
         let index = whole(&event["index"]).unwrap_or_default();
         match event["type"].as_str().unwrap_or_default() {
             "message_start" => self.cost(&event["message"]["usage"]),
@@ -149,6 +166,10 @@ impl AnswerParser for AnswerAssembler {
         Ok(())
     }
 
+    fn unreadable(&self) -> Option<ProviderError> {
+        self.json.unreadable(PROVIDER)
+    }
+
     fn progress(&self) -> Progress {
         if self.finish.is_some() { Progress::Over } else { Progress::Going }
     }
@@ -157,6 +178,7 @@ impl AnswerParser for AnswerAssembler {
     fn close(&mut self) {
         self.release();
         for (_, call) in std::mem::take(&mut self.calls) {
+            let call = call.whole();
             let is_empty = call.arguments.trim().is_empty();
             if self.finish == Some(false) && (is_empty || is_whole(&call)) {
                 self.hand_on(call);
@@ -205,15 +227,11 @@ impl AnswerAssembler {
                 }
                 self.called += 1;
                 let field = |key: &str| block[key].as_str().unwrap_or_default().to_owned();
-                // Empty if the arguments follow in fragments.
-                let arguments = match &block["input"] {
-                    Value::Object(input) if !input.is_empty() => block["input"].to_string(),
-                    Value::String(input) => input.clone(),
-                    _ => String::new(),
-                };
-                self.arguments_bytes += arguments.len();
-                let call = ToolRequest { id: field("id"), name: field("name"), arguments };
+                let name = plain_name(&field("name")).to_owned();
+                let call = PartialCall { id: field("id"), name, arguments: Vec::new() };
                 self.calls.insert(index, call);
+                // Empty if the arguments follow in fragments.
+                self.arguments(index, &block["input"]);
             }
             "thinking" | "redacted_thinking" => self.thinks_apart = true,
             // Built-in tools of the API.
@@ -224,14 +242,21 @@ impl AnswerAssembler {
     fn delta(&mut self, index: u64, delta: &Value) {
         match delta["type"].as_str().unwrap_or_default() {
             "text_delta" | "text" => self.say(words(delta)),
-            "input_json_delta" => {
-                let more = delta["partial_json"].as_str().unwrap_or_default();
-                if let Some(call) = self.calls.get_mut(&index) {
-                    self.arguments_bytes += more.len();
-                    call.arguments.push_str(more);
-                }
-            }
+            "input_json_delta" => self.arguments(index, &delta["partial_json"]),
             _ => {}
+        }
+    }
+
+    /// Adds arguments to the call of a block.
+    fn arguments(&mut self, index: u64, told: &Value) {
+        let more = match told {
+            Value::String(text) if !text.is_empty() => text.clone(),
+            Value::Object(input) if !input.is_empty() => told.to_string(),
+            _ => return,
+        };
+        if let Some(call) = self.calls.get_mut(&index) {
+            self.arguments_bytes += more.len();
+            call.arguments.push(more);
         }
     }
 
@@ -247,7 +272,7 @@ impl AnswerAssembler {
     fn stop(&mut self, index: u64) {
         if let Some(call) = self.calls.remove(&index) {
             self.release();
-            self.held = Some(call);
+            self.held = Some(call.whole());
         }
     }
 

@@ -9,6 +9,7 @@ pub mod call_limit;
 mod chat_json;
 mod clock;
 pub mod cost_tracker;
+mod event_json;
 mod event_reader;
 pub(crate) mod extra;
 pub(crate) mod fields;

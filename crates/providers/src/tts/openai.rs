@@ -129,8 +129,8 @@ impl SpeechStream {
             return Err(http::refusal(PROVIDER, response).await);
         }
         let kind = content_type(&response);
-        refuse_other_formats(&kind)?;
         let sound = Sound::new(raw_format(&kind, settings.http_sample_rate_hz));
+        let sound = if may_be_samples(&kind) { sound } else { sound.only_wav(media_type(&kind)) };
         let ready = VecDeque::new();
         Ok(Self { response, call, first_by, total_by, begun: false, sound: Some(sound), ready })
     }
@@ -176,34 +176,56 @@ fn content_type(response: &Response) -> String {
     kind.unwrap_or_default().to_ascii_lowercase()
 }
 
-/// Refuses a response in another format, if its content type shows it: it would sound like noise.
-/// Unknown content types are accepted, since servers label raw PCM in many ways.
-fn refuse_other_formats(kind: &str) -> Result<(), ProviderError> {
-    const OTHERS: [&str; 10] = [
-        "application/json",
-        "application/problem+json",
-        "audio/ogg",
-        "audio/flac",
-        "audio/webm",
-        "audio/mp4",
-        "audio/aac",
-        "audio/amr",
-        "video/mp4",
-        "video/webm",
-    ];
-    let kind = kind.split(';').next().unwrap_or_default().trim();
-    if OTHERS.contains(&kind) || kind.starts_with("text/") {
-        return Err(violated(format!("the answer is {kind}, not raw PCM")));
-    }
-    Ok(())
+/// Parts of names of formats other than PCM, as they stand in content types and their parameters.
+const OTHER_FORMATS: [&str; 46] = [
+    "3gp", "aac", "ac3", "adpcm", "adts", "aif", "alac", "amr", "asf", "basic", "caf", "dsd",
+    "dts", "dvi4", "f32", "f64", "flac", "float", "g71", "g72", "gsm", "ilbc", "latm", "law",
+    "m4a", "m4b", "matroska", "midi", "mp2", "mp3", "mp4", "mpeg", "ogg", "opus", "pcma", "pcmu",
+    "s16be", "s24", "s32", "silk", "speex", "u8", "vorbis", "wavpack", "webm", "wma",
+];
+/// Whole names of such formats, which are parts of other words.
+const SHORT_NAMES: [&str; 6] = ["ape", "au", "l8", "l20", "l24", "tta"];
+
+/// Reports whether samples without a header may have this content type. Servers label them in many ways: as PCM, as bytes, as a
+/// sound that is not named, or not at all. Under another name, a WAV file alone is known for what it is.
+fn may_be_samples(kind: &str) -> bool {
+    let (media, subtype) = media_type(kind).split_once('/').unwrap_or_default();
+    let is_other = |name: &str| {
+        let bare = name.trim_start_matches("x-").trim_start_matches("vnd.");
+        SHORT_NAMES.contains(&bare) || OTHER_FORMATS.iter().any(|other| bare.contains(other))
+    };
+    let may_be = media.is_empty()
+        || media == "audio"
+        || subtype.contains("octet-stream")
+        || subtype.contains("pcm");
+    let names = ["encoding", "format", "codec", "codecs", "sampleformat"];
+    let bits = ["bits", "bitdepth", "bitspersample", "samplesize"];
+    may_be
+        && !is_other(subtype)
+        && !parameters(kind).any(|(name, value)| {
+            (names.contains(&&*name) && is_other(value))
+                || (bits.contains(&&*name) && value != "16")
+        })
+}
+
+/// Returns the content type without its parameters.
+fn media_type(kind: &str) -> &str {
+    kind.split([';', ',']).next().unwrap_or_default().trim()
+}
+
+/// Returns the parameters of a content type. Names have no hyphens: servers write `sample_rate`, `sample-rate` and `sampleRate`.
+fn parameters(kind: &str) -> impl Iterator<Item = (String, &str)> {
+    kind.split([';', ',']).skip(1).filter_map(|parameter| {
+        let (name, value) = parameter.split_once('=')?;
+        Some((name.trim().replace(['-', '_'], ""), value.trim().trim_matches('"')))
+    })
 }
 
 /// Returns the format of samples without a header: as the content type says, such as `audio/L16;rate=16000`, or as agreed.
 fn raw_format(kind: &str, agreed_hz: u32) -> SampleFormat {
     let parameter = |names: [&str; 2]| {
-        let parameters = kind.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
-        let mut named = parameters.filter(|(name, _)| names.contains(&name.trim()));
-        named.next().and_then(|(_, value)| value.trim().trim_matches('"').parse::<u32>().ok())
+        let mut named = parameters(kind).filter(|(name, _)| names.contains(&&**name));
+        named.next().and_then(|(_, value)| value.trim_end_matches("hz").trim().parse::<u32>().ok())
     };
     let told =
         parameter(["rate", "samplerate"]).filter(|rate_hz| SAMPLE_RATES_HZ.contains(rate_hz));
@@ -253,6 +275,14 @@ mod tests {
             ("audio/pcm; rate=8000; channels=2", 8_000, 200),
             ("audio/pcm; rate=\"16000\"", 16_000, 400),
             ("audio/pcm; rate=1", 24_000, 400),
+            ("audio/pcm;sample_rate=16000", 16_000, 400),
+            ("audio/pcm; sample-rate=16000", 16_000, 400),
+            ("audio/pcm; sampleRate=16000", 16_000, 400),
+            ("audio/pcm;rate=16000Hz", 16_000, 400),
+            ("audio/x-raw, format=S16LE, rate=16000, channels=1", 16_000, 400),
+            ("audio/L16;codec=pcm;bits=16;bitrate=256", 24_000, 400),
+            ("application/octet-stream", 24_000, 400),
+            ("audio/wav", 24_000, 400),
             ("", 24_000, 400),
         ] {
             let pieces: Vec<Pcm> =
@@ -270,12 +300,65 @@ mod tests {
             ("", b"<html><body>502 Bad Gateway</body></html>"),
             ("audio/webm", b"\x1a\x45\xdf\xa3\x9f\x42\x86\x81\x01\x42\xf7\x81"),
             ("audio/pcm", b"\x1a\x45\xdf\xa3\x9f\x42\x86\x81\x01\x42\xf7\x81"),
+            ("audio/mpeg", "服务暂时不可用，请稍后再试。".as_bytes()),
+            ("audio/opus", &[7; 900]),
+            ("application/hal+json", &[7; 900]),
         ] {
             let pieces = heard(kind, body).await;
             assert!(
                 matches!(&pieces[..], [Err(error)] if error.kind == ProviderErrorKind::Protocol),
                 "{kind}: {pieces:?}"
             );
+        }
+    }
+
+    #[test]
+    fn samples_have_a_content_type_that_names_no_other_format() {
+        for kind in [
+            "",
+            "audio/pcm",
+            "audio/x-pcm;bit-depth=16",
+            "audio/l16; rate=16000",
+            "audio/raw",
+            "audio/x-raw, format=s16le",
+            "audio/wav",
+            "audio/vnd.wave; codec=1",
+            "audio/*",
+            "application/octet-stream",
+            "binary/octet-stream",
+            "application/pcm",
+        ] {
+            assert!(may_be_samples(kind), "{kind}");
+        }
+        for kind in [
+            "audio/opus",
+            "audio/ogg; codecs=opus",
+            "audio/vorbis",
+            "audio/x-flac",
+            "audio/mpeg",
+            "audio/mp3",
+            "audio/x-m4a",
+            "audio/mp4a-latm",
+            "audio/basic",
+            "audio/x-mulaw;rate=8000",
+            "audio/pcmu",
+            "audio/x-alaw-basic",
+            "audio/l8",
+            "audio/l24;rate=24000",
+            "audio/x-f32le",
+            "audio/pcm;encoding=float;bits=32;rate=24000",
+            "audio/pcm;bits=8",
+            "audio/x-ms-wma",
+            "audio/x-au",
+            "image/png",
+            "video/mp2t",
+            "multipart/mixed; boundary=x",
+            "text/event-stream",
+            "application/pdf",
+            "application/json",
+            "application/msgpack",
+        ] {
+            assert!(!may_be_samples(kind), "{kind}");
         }
     }
 

@@ -1,14 +1,28 @@
 //! Samples from a synthesiser's answer, which is raw PCM or WAV files, whatever was requested. Other formats, and text,
 //! are detected by their first bytes: they are never played. Not for the transport of the bytes.
 
+mod frames;
+mod text;
+
 use bytes::{Buf as _, BytesMut};
 use hearken_audio::files::other_format;
 use hearken_ports::Pcm;
 
+use self::frames::{Framed, frame, framed};
+use self::text::{OPENED, is_text, opens_text};
 use super::{SAMPLE_RATES_HZ, samples};
 
-/// Longest header, in bytes. With a longer one, the answer is no WAV file.
-const MAX_HEADER: usize = 64 << 10;
+/// Longest header, in bytes, and most chunks in it. With more, the answer is no WAV file.
+const MAX_HEADER: usize = 4 << 20;
+const MAX_CHUNKS: usize = 64;
+/// Highest sample rate of a WAV file, in Hz. What is above [`SAMPLE_RATES_HZ`] is brought into that range.
+const MAX_WAV_RATE_HZ: u32 = 192_000;
+/// Largest chunk of an unknown name that is passed over behind samples, in bytes: such as a manifest with pictures.
+const MAX_UNKNOWN_CHUNK: usize = 4 << 20;
+/// Bytes before the first frame of a compressed format that may be zero. More are silence.
+const MAX_ZEROS: usize = 1 << 10;
+/// Name of text in an error.
+const TEXT: &str = "text";
 /// Bytes of a WAV file before its first chunk.
 const RIFF: usize = 12;
 
@@ -18,6 +32,9 @@ pub(super) enum Unplayable {
     /// It is not PCM.
     #[error("the answer is {0}, not PCM: set the voice service to `pcm` or `wav`")]
     Format(&'static str),
+    /// Its content type is not that of PCM, and it is no WAV file.
+    #[error("the answer is {0}, not PCM: set the voice service to `pcm` or `wav`")]
+    Kind(String),
     /// It is a WAV file in an unsupported encoding.
     #[error("the answer is a WAV file with {0}, not 16-bit PCM of one or two channels")]
     Wav(String),
@@ -36,6 +53,8 @@ pub(super) struct SampleFormat {
 pub(super) struct Sound {
     /// Format of samples without a header.
     raw: SampleFormat,
+    /// Content type, if it is not that of PCM: then only a WAV file is played.
+    other_kind: Option<String>,
     /// Bytes that are not decided yet, or half of a sample.
     held: BytesMut,
     place: Place,
@@ -67,7 +86,12 @@ enum Header {
 impl Sound {
     /// Creates the converter of an answer whose samples have this format if they have no header.
     pub(super) fn new(raw: SampleFormat) -> Self {
-        Self { raw, held: BytesMut::new(), place: Place::Begin }
+        Self { raw, other_kind: None, held: BytesMut::new(), place: Place::Begin }
+    }
+
+    /// Plays only a WAV file, since the content type is this one.
+    pub(super) fn only_wav(self, kind: &str) -> Self {
+        Self { other_kind: Some(kind.to_owned()), ..self }
     }
 
     /// Adds bytes and returns the samples that are now complete.
@@ -75,6 +99,10 @@ impl Sound {
     /// # Errors
     /// See [`Unplayable`].
     pub(super) fn take(&mut self, bytes: &[u8]) -> Result<Vec<Pcm>, Unplayable> {
+        // Some services send the text of an error behind the samples.
+        if matches!(self.place, Place::Samples { .. }) && opens_text(bytes) {
+            return Err(Unplayable::Format(TEXT));
+        }
         self.held.extend_from_slice(bytes);
         self.read(false)
     }
@@ -114,12 +142,22 @@ impl Sound {
     }
 
     fn begin(&mut self, end: bool) -> Result<bool, Unplayable> {
-        let (format, left, at) = match parse_header(&self.held, end, self.raw)? {
+        let header = parse_header(&self.held, end).map_err(|why| match &self.other_kind {
+            Some(kind) if why == Unplayable::Format(TEXT) => Unplayable::Kind(kind.clone()),
+            _ => why,
+        })?;
+        let (format, left, at) = match header {
             Header::More if !end => return Ok(false),
             Header::Begins { format, left, at } => (format, left, at),
             // A header without its samples.
             Header::More if self.held.starts_with(b"RIFF") => (self.raw, None, self.held.len()),
-            Header::More | Header::Missing => (self.raw, None, 0),
+            Header::More | Header::Missing => match &self.other_kind {
+                None => (self.raw, None, 0),
+                Some(kind) => {
+                    let name = frame(&self.held).map(|frame| Unplayable::Format(frame.name));
+                    return Err(name.unwrap_or_else(|| Unplayable::Kind(kind.clone())));
+                }
+            },
         };
         self.held.advance(at);
         self.place = Place::Samples { format, left };
@@ -161,23 +199,25 @@ impl Sound {
     fn emit(&mut self, bytes: usize, format: SampleFormat, made: &mut Vec<Pcm>) -> usize {
         let whole = bytes - bytes % format.frame_bytes();
         let mut samples = samples(&self.held.split_to(whole));
-        if format.stereo {
-            let mix = |pair: &[i16]| i16::midpoint(pair[0], pair[1]);
-            samples = samples.chunks_exact(2).map(mix).collect();
+        let group = format.frame_bytes() / 2;
+        if group > 1 {
+            samples = samples.chunks_exact(group).map(mean).collect();
         }
         if !samples.is_empty() {
-            made.push(Pcm { samples, sample_rate_hz: format.rate_hz });
+            made.push(Pcm { samples, sample_rate_hz: format.rate_hz / format.step() });
         }
         whole
     }
 
     /// Decides what stands behind the samples of a file.
     fn behind(&mut self, format: SampleFormat, end: bool) -> bool {
-        if self.held.len() < RIFF && !end {
+        if self.held.len() < OPENED.max(RIFF) && !end {
             return false;
         }
         self.place = match chunk_behind(&self.held) {
             _ if is_riff(&self.held) => Place::Begin,
+            // The sound is complete: what follows is dropped.
+            _ if opens_text(&self.held) => Place::Chunk { left: usize::MAX, format },
             Some(left) => Place::Chunk { left, format },
             None => Place::Samples { format, left: None },
         };
@@ -186,9 +226,22 @@ impl Sound {
 }
 
 impl SampleFormat {
-    fn frame_bytes(self) -> usize {
-        if self.stereo { 4 } else { 2 }
+    /// Returns the number of samples in time of which one is made.
+    fn step(self) -> u32 {
+        self.rate_hz.div_ceil(*SAMPLE_RATES_HZ.end()).max(1)
     }
+
+    /// Returns the bytes of which one sample is made.
+    fn frame_bytes(self) -> usize {
+        let frame = if self.stereo { 4 } else { 2 };
+        usize::try_from(self.step()).map_or(frame, |step| frame * step)
+    }
+}
+
+fn mean(samples: &[i16]) -> i16 {
+    let sum: i64 = samples.iter().map(|sample| i64::from(*sample)).sum();
+    let count = i64::try_from(samples.len()).unwrap_or(i64::MAX).max(1);
+    i16::try_from(sum / count).unwrap_or_default()
 }
 
 fn is_riff(bytes: &[u8]) -> bool {
@@ -205,7 +258,8 @@ fn riff_begun(bytes: &[u8]) -> usize {
     (1..RIFF.min(bytes.len() + 1)).rev().find(may_begin).unwrap_or(0)
 }
 
-/// Returns the size of the chunk that begins here, its head included, if it is one that stands behind samples.
+/// Returns the size of the chunk that begins here, its head included, if it is one that stands behind samples. Samples do
+/// not look like an unknown name and a size: two loud ones of letters, and a quiet positive one behind any other.
 fn chunk_behind(bytes: &[u8]) -> Option<usize> {
     const KNOWN: [&[u8]; 12] = [
         b"LIST", b"id3 ", b"ID3 ", b"bext", b"fact", b"cue ", b"smpl", b"inst", b"JUNK", b"junk",
@@ -214,69 +268,40 @@ fn chunk_behind(bytes: &[u8]) -> Option<usize> {
     let name = bytes.get(..4)?;
     let size = bytes.get(4..8)?;
     let size = usize::try_from(u32::from_le_bytes([size[0], size[1], size[2], size[3]])).ok()?;
-    KNOWN.contains(&name).then(|| 8 + size + size % 2)
+    let letters = |byte: &u8| byte.is_ascii_alphanumeric() || b"_- ".contains(byte);
+    let is_name = name.iter().all(letters) && name.iter().any(u8::is_ascii_alphabetic);
+    let is_chunk = KNOWN.contains(&name) || (is_name && size <= MAX_UNKNOWN_CHUNK);
+    is_chunk.then(|| size.saturating_add(8 + size % 2))
 }
 
-/// So many letters in a row are no samples.
-const TEXT: usize = 32;
-
 /// Detects the format of an answer by its first bytes. `end`: there are no more.
-fn parse_header(head: &[u8], end: bool, raw: SampleFormat) -> Result<Header, Unplayable> {
+fn parse_header(head: &[u8], end: bool) -> Result<Header, Unplayable> {
+    if is_riff(head) {
+        return wav(head);
+    }
     if let Some(name) = other_format(head) {
         return Err(Unplayable::Format(name));
     }
-    let letters = |byte: &u8| byte.is_ascii_graphic() || byte.is_ascii_whitespace();
-    let text = head.iter().take_while(|byte| letters(byte)).count();
-    let opens = head.trim_ascii_start().first().is_some_and(|byte| b"{[<".contains(byte));
-    if text >= TEXT || (end && text == head.len() && opens) {
-        return Err(Unplayable::Format("text"));
-    }
-    match head {
-        _ if head.len() < RIFF => Ok(Header::More),
-        [b'R', b'I', b'F', b'F', ..] if is_riff(head) => wav(head),
+    match is_text(head, end) {
+        Some(true) => return Err(Unplayable::Format(TEXT)),
         // It may be text, as long as there are letters alone.
-        _ if text == head.len() && !end => Ok(Header::More),
-        _ => match frame(head) {
-            None => Ok(Header::Missing),
-            // Samples can look like the header of one frame, but not also like the header of the
-            // next.
-            Some((name, length)) => match head.get(length..length + 6) {
-                None => Ok(Header::More),
-                Some(next) if frame(next).is_some() => Err(Unplayable::Format(name)),
-                Some(_) => Ok(Header::Begins { format: raw, left: None, at: 0 }),
-            },
-        },
+        None => return Ok(Header::More),
+        Some(false) => {}
     }
-}
-
-/// Returns the format and length of the MP3 or AAC frame that begins here, if there is one.
-fn frame(head: &[u8]) -> Option<(&'static str, usize)> {
-    let &[0xff, second, third, fourth, ..] = head else { return None };
-    match (second & 0xf6, second & 0xe6) {
-        (0xf0, _) => {
-            let length = usize::from(fourth & 3) << 11 | usize::from(*head.get(4)?) << 3;
-            let length = length | usize::from(*head.get(5)?) >> 5;
-            (length > 7 && third & 0x3c < 0x34).then_some(("AAC", length))
-        }
-        (_, 0xe2) => {
-            const RATES_HZ: [usize; 3] = [44_100, 48_000, 32_000];
-            const KBPS_1: [usize; 15] =
-                [0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320];
-            const KBPS_2: [usize; 15] =
-                [0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160];
-            let rate_hz = RATES_HZ.get(usize::from(third >> 2 & 3))?;
-            let first = second & 0x18 == 0x18;
-            let table = if first { KBPS_1 } else { KBPS_2 };
-            let kbps = table.get(usize::from(third >> 4)).filter(|kbps| **kbps > 0)?;
-            let (slots, rate_hz) = match second & 0x18 {
-                0x18 => (144, *rate_hz),
-                0x10 => (72, rate_hz / 2),
-                0x00 => (72, rate_hz / 4),
-                _ => return None,
-            };
-            Some(("MP3", slots * kbps * 1_000 / rate_hz + usize::from(third >> 1 & 1)))
-        }
-        _ => None,
+    if head.len() < RIFF {
+        return Ok(Header::More);
+    }
+    if head.starts_with(b"RIFF") {
+        return Err(Unplayable::Format("RIFF without WAVE"));
+    }
+    let zeros = head.iter().take(MAX_ZEROS).take_while(|byte| **byte == 0).count();
+    if zeros == MAX_ZEROS {
+        return Ok(Header::Missing);
+    }
+    match framed(&head[zeros..]) {
+        Framed::Yes(name) => Err(Unplayable::Format(name)),
+        Framed::Undecided => Ok(Header::More),
+        Framed::No => Ok(Header::Missing),
     }
 }
 
@@ -286,6 +311,7 @@ fn wav(head: &[u8]) -> Result<Header, Unplayable> {
     let u32_at =
         |at: usize| head.get(at..at + 4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]));
     let mut at = RIFF;
+    let mut chunks = 0;
     let mut shape = None;
     while let (Some(name), Some(size)) = (head.get(at..at + 4), u32_at(at + 4)) {
         let body = at + 8;
@@ -300,10 +326,19 @@ fn wav(head: &[u8]) -> Result<Header, Unplayable> {
             (b"fmt ", _) => {
                 let fields = (u16_at(body), u16_at(body + 2), u32_at(body + 4), u16_at(body + 14));
                 let (Some(kind), Some(channels), Some(rate_hz), Some(bits)) = fields else { break };
-                let known = matches!(kind, 1 | 0xfffe)
+                // An extensible format names its encoding behind the mask of its channels.
+                let kind = match kind {
+                    0xfffe if length < 26 => 1,
+                    0xfffe => match u16_at(body + 24) {
+                        Some(kind) => kind,
+                        None => break,
+                    },
+                    kind => kind,
+                };
+                let known = kind == 1
                     && matches!(channels, 1 | 2)
                     && bits == 16
-                    && SAMPLE_RATES_HZ.contains(&rate_hz);
+                    && (*SAMPLE_RATES_HZ.start()..=MAX_WAV_RATE_HZ).contains(&rate_hz);
                 if !known {
                     let told =
                         format!("format {kind}, {channels} channels, {bits} bits, {rate_hz} Hz");
@@ -314,7 +349,8 @@ fn wav(head: &[u8]) -> Result<Header, Unplayable> {
             _ => {}
         }
         at = body.saturating_add(length).saturating_add(length % 2);
-        if at > MAX_HEADER {
+        chunks += 1;
+        if at > MAX_HEADER || chunks > MAX_CHUNKS {
             return Err(Unplayable::Wav("a header without end".into()));
         }
     }
@@ -322,170 +358,4 @@ fn wav(head: &[u8]) -> Result<Header, Unplayable> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    /// Builds a WAV file with a `data` chunk of this declared size, and `extra` chunks before it.
-    pub(in crate::tts) fn file(
-        channels: u16,
-        rate_hz: u32,
-        data: u32,
-        extra: &[u8],
-        samples: &[i16],
-    ) -> Vec<u8> {
-        let mut file = b"RIFF\0\0\0\0WAVEfmt \x10\0\0\0\x01\0".to_vec();
-        file.extend(channels.to_le_bytes());
-        file.extend(rate_hz.to_le_bytes());
-        file.extend([0; 4]);
-        file.extend([0, 0, 16, 0]);
-        file.extend_from_slice(extra);
-        file.extend(b"data");
-        file.extend(data.to_le_bytes());
-        file.extend(samples.iter().flat_map(|s| s.to_le_bytes()));
-        file
-    }
-
-    /// Builds three frames of MP3 with these bytes in their headers.
-    pub(in crate::tts) fn mp3(second: u8, third: u8, length: usize) -> Vec<u8> {
-        let mut frame = vec![0xff, second, third, 0];
-        frame.resize(length, 0x55);
-        frame.repeat(3)
-    }
-
-    /// What is agreed on.
-    const RAW: SampleFormat = SampleFormat { rate_hz: 24_000, stereo: false };
-
-    /// Returns the samples and their rate, for bytes cut into pieces of this size.
-    fn played(bytes: &[u8], size: usize) -> Result<(Vec<i16>, u32), Unplayable> {
-        let mut sound = Sound::new(RAW);
-        let mut all = Vec::new();
-        let mut rate = 0;
-        let mut add = |pieces: Vec<Pcm>| {
-            for pcm in pieces {
-                all.extend_from_slice(&pcm.samples);
-                rate = pcm.sample_rate_hz;
-            }
-        };
-        for piece in bytes.chunks(size) {
-            add(sound.take(piece)?);
-        }
-        add(sound.finish()?);
-        Ok((all, rate))
-    }
-
-    #[test]
-    fn a_wav_file_is_played_from_its_samples_at_its_rate() {
-        let speech: Vec<i16> = (0..500).map(|n| n * 60 - 15_000).collect();
-        let list = b"LIST\x03\0\0\0abc\0";
-        for size in [1, 7, 44, 10_000] {
-            let plain = file(1, 16_000, 1_000, b"", &speech);
-            assert_eq!(played(&plain, size).unwrap(), (speech.clone(), 16_000), "{size}");
-            let endless = file(1, 22_050, u32::MAX, list, &speech);
-            assert_eq!(played(&endless, size).unwrap(), (speech.clone(), 22_050), "{size}");
-            let mut with_more = file(1, 8_000, 1_000, list, &speech);
-            with_more.extend(b"LIST\x04\0\0\0abcd");
-            assert_eq!(played(&with_more, size).unwrap(), (speech.clone(), 8_000), "{size}");
-            let both: Vec<i16> = speech.iter().flat_map(|s| [*s, *s]).collect();
-            let stereo = file(2, 44_100, 2_000, b"", &both);
-            assert_eq!(played(&stereo, size).unwrap(), (speech.clone(), 44_100), "{size}");
-        }
-    }
-
-    #[test]
-    fn files_one_behind_the_other_are_one_sound() {
-        let speech: Vec<i16> = (0..500).map(|n| n * 60 - 15_000).collect();
-        let twice = [speech.clone(), speech.clone()].concat();
-        let list = b"LIST\x04\0\0\0abcd".as_slice();
-        let told = file(1, 16_000, 1_000, b"", &speech);
-        let endless = file(1, 16_000, u32::MAX, b"", &speech);
-        let raw: Vec<u8> = speech.iter().flat_map(|s| s.to_le_bytes()).collect();
-        for size in [1, 7, 44, 10_000] {
-            for parts in
-                [[&told[..], &told], [&endless, &endless], [&endless, &told], [&told, &raw]]
-            {
-                assert_eq!(
-                    played(&parts.concat(), size).unwrap(),
-                    (twice.clone(), 16_000),
-                    "{size}"
-                );
-            }
-            let apart = [&told, list, &told].concat();
-            assert_eq!(played(&apart, size).unwrap(), (twice.clone(), 16_000), "{size}");
-            let mut slower = Sound::new(RAW);
-            let rates =
-                slower.take(&[told.clone(), file(1, 8_000, 1_000, b"", &speech)].concat()).unwrap();
-            assert_eq!(
-                rates.iter().map(|pcm| pcm.sample_rate_hz).collect::<Vec<_>>(),
-                [16_000, 8_000]
-            );
-        }
-    }
-
-    #[test]
-    fn other_formats_are_told_by_their_first_bytes() {
-        let mut aac = vec![0xff, 0xf1, 0x50, 0x80, 0x0a, 0x00, 0xfc];
-        aac.resize(80, 1);
-        for (bytes, name) in [
-            (b"OggS\0\x02\0\0\0\0\0\0\0\0".to_vec(), "Ogg"),
-            (b"fLaC\0\0\0\x22\x10\0\x10\0\0\0".to_vec(), "FLAC"),
-            (b"ID3\x04\0\0\0\0\0\x23TSSE".to_vec(), "MP3"),
-            (mp3(0xfb, 0x90, 417), "MP3"),
-            (mp3(0xf3, 0x84, 192), "MP3"),
-            (aac.repeat(3), "AAC"),
-            (b"\x1a\x45\xdf\xa3\x9f\x42\x86\x81\x01\x42\xf7\x81".to_vec(), "WebM"),
-            (b"\0\0\0\x20ftypM4A \0\0\0\0".to_vec(), "MP4"),
-            (b"#!AMR\n\x3c\x91\x17\x16\xbe\x66".to_vec(), "AMR"),
-            (b"{\"error\":{\"message\":\"no such voice\"}}".to_vec(), "text"),
-            (b"{\"error\": 1}".to_vec(), "text"),
-            (b"<html><head><title>502 Bad Gateway</title></head></html>".to_vec(), "text"),
-            (b"The service is temporarily unavailable.".to_vec(), "text"),
-        ] {
-            for size in [1, 5, 10_000] {
-                assert_eq!(played(&bytes, size), Err(Unplayable::Format(name)), "{size}");
-            }
-        }
-        let eight_bits = file(1, 16_000, 4, b"", &[0; 4]);
-        let eight_bits: Vec<u8> =
-            eight_bits.iter().enumerate().map(|(n, b)| if n == 34 { 8 } else { *b }).collect();
-        assert!(matches!(played(&eight_bits, 9), Err(Unplayable::Wav(_))));
-        assert!(matches!(played(&file(1, 500, 4, b"", &[0; 4]), 9), Err(Unplayable::Wav(_))));
-        let endless = b"RIFF\0\0\0\0WAVELIST\0\0\0\x40".repeat(2);
-        assert!(matches!(played(&endless, 9), Err(Unplayable::Wav(_))));
-    }
-
-    proptest! {
-        #[test]
-        fn raw_samples_survive_any_cutting(
-            samples in prop::collection::vec(any::<i16>(), 0..3_000),
-            odd in any::<bool>(),
-            size in 1_usize..5_000,
-            looks_like in prop::sample::select(vec![0_i16, -1, -1_025, -3_585, 0x4952]),
-        ) {
-            let mut samples = samples;
-            samples.insert(0, looks_like);
-            let mut bytes: Vec<u8> = samples.iter().flat_map(|s| s.to_le_bytes()).collect();
-            bytes.extend(odd.then_some(7));
-            prop_assert_eq!(played(&bytes, size), Ok((samples, 24_000)));
-        }
-
-        #[test]
-        fn a_header_may_come_anywhere(
-            before in prop::collection::vec(any::<i16>(), 40..100),
-            behind in prop::collection::vec(any::<i16>(), 0..100),
-            size in 1_usize..200,
-        ) {
-            let mut bytes: Vec<u8> = before.iter().flat_map(|s| s.to_le_bytes()).collect();
-            bytes.extend(file(1, 24_000, u32::MAX, b"", &behind));
-            let both = [before, behind].concat();
-            prop_assert_eq!(played(&bytes, size), Ok((both, 24_000)));
-        }
-
-        #[test]
-        fn anything_is_read(bytes in prop::collection::vec(any::<u8>(), 0..200), wav in any::<bool>()) {
-            let head: &[u8] = if wav { b"RIFF\0\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0\x80\x3e\0\0" } else { b"" };
-            drop(played(&[head, &bytes].concat(), 7));
-        }
-    }
-}
+pub(super) mod tests;

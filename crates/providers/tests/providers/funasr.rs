@@ -8,24 +8,35 @@ use tokio::net::TcpListener;
 use tokio_tungstenite::tungstenite::Message;
 
 /// Serves one utterance: sends `during` at its first sound and `after` at its end, then nothing more.
-async fn serve(listener: TcpListener, during: Vec<Value>, after: Vec<Value>) {
+async fn serve(listener: TcpListener, during: Vec<Message>, after: Vec<Message>) {
     let (stream, _) = listener.accept().await.unwrap();
     let mut socket = tokio_tungstenite::accept_async(stream).await.unwrap();
     let mut during = during.into_iter();
     while let Some(Ok(message)) = socket.next().await {
-        let messages: Vec<Value> = match message {
+        let messages: Vec<Message> = match message {
             Message::Binary(_) => during.by_ref().collect(),
             Message::Text(text) if text.contains("false") => after.clone(),
             _ => Vec::new(),
         };
         for message in messages {
-            socket.send(Message::text(message.to_string())).await.unwrap();
+            socket.send(message).await.unwrap();
         }
     }
 }
 
+fn texts(values: Vec<Value>) -> Vec<Message> {
+    values.into_iter().map(|value| Message::text(value.to_string())).collect()
+}
+
 /// What is heard where the server sends these messages.
 async fn heard(during: Vec<Value>, after: Vec<Value>) -> Result<String, ProviderErrorKind> {
+    heard_messages(texts(during), texts(after)).await
+}
+
+async fn heard_messages(
+    during: Vec<Message>,
+    after: Vec<Message>,
+) -> Result<String, ProviderErrorKind> {
     let settings = AsrSettings { result_timeout_ms: 20_000, ..AsrSettings::default() };
     heard_with(settings, during, after).await
 }
@@ -41,13 +52,13 @@ async fn heard_in_two_passes(
         result_timeout_ms: deadline_ms,
         ..AsrSettings::default()
     };
-    heard_with(settings, during, after).await
+    heard_with(settings, texts(during), texts(after)).await
 }
 
 async fn heard_with(
     settings: AsrSettings,
-    during: Vec<Value>,
-    after: Vec<Value>,
+    during: Vec<Message>,
+    after: Vec<Message>,
 ) -> Result<String, ProviderErrorKind> {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("funasr+ws://{}", listener.local_addr().unwrap());
@@ -129,4 +140,59 @@ async fn the_last_words_count_though_no_segment_replaces_them() {
         Ok("打开灯，和窗户。")
     );
     assert_eq!(heard_in_two_passes(100, vec![], vec![]).await, Err(ProviderErrorKind::Timeout));
+}
+
+#[tokio::test]
+async fn a_segment_with_is_final_is_not_the_end() {
+    let result = |text: &str, is_final: bool| json!({ "mode": "offline", "text": text, "is_final": is_final });
+    let tail = result("怎么样？", false);
+    for (during, after) in [
+        (vec![], vec![result("今天天气", true), tail.clone()]),
+        (vec![], vec![result("今天天气", true), result("怎么样？", true)]),
+        (vec![result("今天天气", true)], vec![tail.clone()]),
+        (vec![result("今天天气", false)], vec![result("怎么样？", true)]),
+        (vec![], vec![result("", true), result("今天天气", false), tail.clone()]),
+        (vec![], vec![result("", false), result("今天天气怎么样？", true)]),
+    ] {
+        let case = format!("{during:?} {after:?}");
+        assert_eq!(heard(during, after).await.as_deref(), Ok("今天天气怎么样？"), "{case}");
+    }
+}
+
+#[tokio::test]
+async fn words_count_though_the_service_closes() {
+    let result = |is_final: bool| {
+        Message::text(
+            json!({ "mode": "offline", "text": "开灯", "is_final": is_final }).to_string(),
+        )
+    };
+    let close = Message::Close(None);
+    for is_final in [false, true] {
+        let after = vec![result(is_final), close.clone()];
+        assert_eq!(heard_messages(vec![], after).await.as_deref(), Ok("开灯"), "{is_final}");
+        let during = vec![result(is_final)];
+        let after = vec![close.clone()];
+        assert_eq!(heard_messages(during, after).await.as_deref(), Ok("开灯"), "{is_final}");
+    }
+    let nothing = heard_messages(vec![], vec![close]).await;
+    assert_eq!(nothing, Err(ProviderErrorKind::Unavailable));
+}
+
+#[tokio::test]
+async fn messages_that_are_no_result_are_passed_over() {
+    let words = json!({ "mode": "online", "text": "开灯", "is_final": true }).to_string();
+    for before in [
+        Message::text("pong"),
+        Message::text(""),
+        Message::binary(vec![0, 0]),
+        Message::text("{\"code\":1,\"message\":\"x\"}"),
+    ] {
+        let after = vec![before.clone(), Message::text(words.clone())];
+        assert_eq!(heard_messages(vec![], after).await.as_deref(), Ok("开灯"), "{before:?}");
+    }
+    for result in [Message::text(format!("\u{feff}{words}")), Message::binary(words.into_bytes())] {
+        assert_eq!(heard_messages(vec![], vec![result]).await.as_deref(), Ok("开灯"));
+    }
+    let only = heard_messages(vec![], vec![Message::text("busy")]).await;
+    assert_eq!(only, Err(ProviderErrorKind::Protocol));
 }

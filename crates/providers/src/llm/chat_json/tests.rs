@@ -152,6 +152,89 @@ fn an_answer_without_a_reason_for_its_end_is_whole_at_the_streams_end() {
 }
 
 #[test]
+fn what_is_no_piece_of_an_answer_costs_nothing() {
+    let event = |text: &str| chunk(json!({ "content": text }));
+    for between in [
+        "connected",
+        "[PING]",
+        "[heartbeat]",
+        "keep_alive",
+        ": OPENROUTER PROCESSING",
+        "[START]",
+        "[END]",
+        "undefined",
+        "\"ping\"",
+        "1",
+        "null",
+        "{}",
+        "{\"type\":\"ping\"}",
+        "<garbage>",
+        "{\"choices\":[{\"delta\":{\"content\":\"x}",
+    ] {
+        let events = [between.into(), event("Hi"), between.into(), event(".")];
+        assert_eq!(told(&events), ("Hi.".into(), Progress::Going), "{between}");
+    }
+    for end in ["[DONE]", "[done]", "[Done] ", "\"[DONE]\"", "\"[DONE]", "'[done]'", "[DONE]\0"] {
+        assert_eq!(told(&[event("Hi."), end.into()]), ("Hi.".into(), Progress::Over), "{end}");
+    }
+    // Nothing but such words is no answer.
+    let mut pieces = AnswerAssembler::default();
+    pieces.read("no JSON").unwrap();
+    assert_eq!(pieces.unreadable().unwrap().kind, ProviderErrorKind::Protocol);
+    assert_eq!(pieces.read("[DONE]").unwrap_err().kind, ProviderErrorKind::Protocol);
+    assert!(AnswerAssembler::default().read("[DONE]").is_ok());
+}
+
+#[test]
+fn characters_and_numbers_that_are_no_json_cost_no_answer() {
+    let event = |text: &str| format!("{{\"choices\":[{{\"delta\":{{\"content\":\"{text}\"}}}}]}}");
+    let halves = [event("Hi \\ud83d"), event("\\ude00."), event("\\ud83d")];
+    assert_eq!(told(&halves).0, "Hi 😀.");
+    let odd = r#"{"choices":[{"delta":{"content":"Hi."},"logprobs":NaN}]}"#;
+    assert_eq!(told(&[odd.to_owned()]).0, "Hi.");
+}
+
+#[test]
+fn an_empty_error_beside_content_is_none() {
+    for error in [json!(""), json!(false), json!({}), json!([]), json!(0), Value::Null] {
+        let event = |choices: Value| json!({ "error": error, "choices": choices }).to_string();
+        let content = event(json!([{ "delta": { "content": "Hi." } }]));
+        assert_eq!(told(&[content]).0, "Hi.", "{error}");
+        let alone = AnswerAssembler::default().read(&event(Value::Null));
+        assert_eq!(alone.is_ok(), error.is_null() || error == false, "{error}");
+    }
+}
+
+#[test]
+fn a_message_is_read_in_pieces_and_once() {
+    let message =
+        |text: &str| json!({ "choices": [{ "message": { "content": text } }] }).to_string();
+    let bare = |text: &str| {
+        json!({ "choices": [{ "delta": {}, "message": { "content": text } }] }).to_string()
+    };
+    let hi = || message("Hi ");
+    for (events, text) in [
+        (vec![hi(), message("there"), message(".")], "Hi there."),
+        (vec![message(""), hi(), message("there.")], "Hi there."),
+        (vec![hi(), message("Hi there."), message("Hi there.")], "Hi there."),
+        (vec![hi(), message("there."), bare("Hi there.")], "Hi there."),
+        (vec![bare("Hi "), bare("there.")], "Hi there."),
+        (vec![bare(""), chunk(json!({ "content": "Hi." })), bare("Hi.")], "Hi."),
+        (vec![chunk(json!({ "content": "Hi." })), message("Hi.")], "Hi."),
+    ] {
+        assert_eq!(told(&events).0, text, "{events:?}");
+    }
+}
+
+#[test]
+fn a_sent_description_is_one_that_every_vendor_takes() {
+    let description = "字".repeat(1_500);
+    let offered = OfferedTool { name: "f".into(), description, parameters: json!({}) };
+    let sent = json!(tool(&offered))["function"]["description"].as_str().unwrap().to_owned();
+    assert_eq!(sent.chars().count(), 1_024);
+}
+
+#[test]
 fn what_is_thought_apart_is_no_text() {
     for delta in [
         json!({ "reasoning_content": "secret" }),

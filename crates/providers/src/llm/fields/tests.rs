@@ -114,6 +114,111 @@ async fn what_is_wrong_in_itself_is_told_and_changes_nothing() {
     assert_eq!(newer.ask(&known, order()).await.1, 2);
 }
 
+/// Sends a request to a model that refuses it while `wrong` returns a status and a text. Returns the tools of the accepted
+/// request, by name, and the number of attempts.
+async fn offer(
+    known: &ModelFindings,
+    order: &Value,
+    wrong: impl Fn(&Value) -> Option<(u16, String)>,
+) -> (Option<Vec<String>>, usize) {
+    let asked = RefCell::new(0);
+    let answer = ask(known, order.clone(), async |order: Value| {
+        *asked.borrow_mut() += 1;
+        let Some((status, text)) = wrong(&order) else { return Ok(order) };
+        let error = ProviderError::new("base", ProviderErrorKind::BadRequest);
+        let status = StatusCode::from_u16(status).ok();
+        Err(Refusal { status, told: RefusalBody { text, ..RefusalBody::default() }, error })
+    });
+    let answer = answer.await.ok();
+    let name = |tool: &Value| tool["function"]["name"].as_str().unwrap().to_owned();
+    let names = answer.map(|order| {
+        let tools = order.get("tools").and_then(Value::as_array);
+        assert_eq!(tools.is_some(), order.get("tool_choice").is_some());
+        tools.map(|tools| tools.iter().map(name).collect()).unwrap_or_default()
+    });
+    (names, asked.into_inner())
+}
+
+fn offering(names: &[&str]) -> Value {
+    let tool =
+        |name: &&str| json!({ "type": "function", "function": { "name": name, "parameters": {} } });
+    let tools: Vec<Value> = names.iter().map(tool).collect();
+    json!({ "messages": [], "max_tokens": 7, "tools": tools, "tool_choice": "auto" })
+}
+
+/// Returns the refusal of the first tool whose name begins with `bad_`.
+fn bad_ones(order: &Value) -> Option<(u16, String)> {
+    let tools = order.get("tools")?.as_array()?;
+    let bad =
+        |tool: &Value| tool["function"]["name"].as_str().is_some_and(|n| n.starts_with("bad_"));
+    let place = tools.iter().position(bad)?;
+    let text = format!("Invalid 'tools[{place}].function.parameters': no");
+    Some((400, text))
+}
+
+#[tokio::test]
+async fn a_refused_tool_is_left_out_until_its_definition_changes() {
+    let known = openai();
+    let mut order = offering(&["a", "bad_b", "c"]);
+    let rest = Some(vec!["a".to_owned(), "c".to_owned()]);
+    for asked in [2, 1] {
+        assert_eq!(offer(&known, &order, bad_ones).await, (rest.clone(), asked));
+    }
+    assert_eq!(known.without_refused(order.clone())["tools"].as_array().unwrap().len(), 2);
+    order["tools"][1]["function"]["parameters"] = json!({ "type": "object" });
+    assert_eq!(offer(&known, &order, bad_ones).await, (rest, 2));
+    // Without its only tool, a request has no list of them.
+    assert_eq!(offer(&openai(), &offering(&["bad_b"]), bad_ones).await, (Some(vec![]), 2));
+    // The fields are learnt all the same.
+    let both = |order: &Value| {
+        let field = order.get("max_tokens").map(|_| (400, "'max_tokens' is not known".to_owned()));
+        bad_ones(order).or(field)
+    };
+    let known = openai();
+    for asked in [3, 1] {
+        let (names, times) = offer(&known, &offering(&["a", "bad_b"]), both).await;
+        assert_eq!((names, times), (Some(vec!["a".to_owned()]), asked));
+    }
+}
+
+#[tokio::test]
+async fn many_refused_tools_are_left_out_a_few_in_a_turn() {
+    let known = openai();
+    let order = offering(&["bad_a", "bad_b", "bad_c", "bad_d", "bad_e", "f"]);
+    assert_eq!(offer(&known, &order, bad_ones).await, (None, 4));
+    assert_eq!(offer(&known, &order, bad_ones).await, (Some(vec!["f".to_owned()]), 3));
+    assert_eq!(offer(&known, &order, bad_ones).await.1, 1);
+}
+
+#[tokio::test]
+async fn a_model_without_tools_is_asked_without_them_from_then_on() {
+    for (status, text) in [
+        (400, "registry.ollama.ai/library/gemma:2b does not support tools"),
+        (404, "No endpoints found that support tool use."),
+        (500, "tools param requires --jinja flag"),
+    ] {
+        let known = openai();
+        let order = offering(&["a"]);
+        for asked in [2, 1] {
+            let told = offer(&known, &order, |order| {
+                order.get("tools").map(|_| (status, text.to_owned()))
+            });
+            assert_eq!(told.await, (Some(vec![]), asked), "{text}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_a_repeat_does_not_mend_is_not_remembered() {
+    let known = openai();
+    for text in ["Bad words: 'call set_light'.", "This model does not support tools."] {
+        let told = offer(&known, &offering(&["set_light"]), |_| Some((400, text.to_owned()))).await;
+        assert_eq!(told.0, None);
+    }
+    let names = offer(&known, &offering(&["set_light"]), |_| None).await;
+    assert_eq!(names, (Some(vec!["set_light".to_owned()]), 1));
+}
+
 #[tokio::test]
 async fn another_failure_ends_the_search() {
     let known = openai();

@@ -1,30 +1,57 @@
-//! Tool calls that a model writes as plain JSON at the beginning of its answer, with or without a
-//! fence. Not for calls between marks.
+//! Tool calls without marks: at the beginning of an answer, or as plain JSON behind a few words at
+//! its end. Not for calls between marks.
 
 use hearken_ports::OfferedTool;
 use serde_json::Value;
 
-use super::written_calls;
+use super::heads;
+use super::marks::{Found, Mark, mark};
+use super::objects::{self, Reading};
+use super::written_calls::{MAX_CALLS, as_written};
 
 /// Longest text that is held back, in bytes: a longer answer is none.
 const MOST_KEPT: usize = 8 << 10;
 /// First keys of an object that may be a call.
-const FIRST_KEYS: [&str; 12] = [
+const FIRST_KEYS: [&str; 23] = [
     "action",
+    "action_input",
     "args",
     "arguments",
+    "call_id",
+    "calls",
     "function",
+    "function_call",
+    "function_name",
     "id",
+    "index",
     "input",
+    "inputs",
+    "kwargs",
     "name",
     "parameters",
+    "params",
     "tool",
+    "tool_call",
     "tool_calls",
+    "tool_input",
     "tool_name",
     "type",
 ];
+/// Word of Phi and FireFunction before a list of calls.
+const LIST: &str = "functools";
 const FENCE: &str = "```";
 const JSON: &str = "json";
+
+/// Place of a text in its answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// At the beginning.
+    Start,
+    /// After calls, before any words.
+    AfterCalls,
+    /// At the beginning of a line, behind words.
+    AfterWords,
+}
 
 /// What an answer begins with.
 pub(super) enum Beginning {
@@ -32,20 +59,61 @@ pub(super) enum Beginning {
     Unknown,
     /// Text.
     Text,
-    /// Calls, each with its tool and arguments, in so many bytes.
+    /// Calls, each with its tool and arguments, in so many bytes. There may be none: what was meant
+    /// as a call, but cannot be made, is no text either.
     Calls(Vec<(String, String)>, usize),
 }
 
-/// Reads the beginning of an answer, of which this text is known; all of it at its `end`.
-pub(super) fn beginning(text: &str, tools: &[OfferedTool], end: bool) -> Beginning {
-    let begins = read(text, tools, end);
-    let is_over = end || text.len() >= MOST_KEPT;
-    if is_over && matches!(begins, Beginning::Unknown) { Beginning::Text } else { begins }
+/// Reads an answer from this place on, of which this text is known; all of it at its `end`.
+pub(super) fn beginning(text: &str, tools: &[OfferedTool], place: Place, end: bool) -> Beginning {
+    let is_long = text.len() >= MOST_KEPT;
+    let text = &text[..text.floor_char_boundary(MOST_KEPT)];
+    let begins = read(text, tools, place, end && !is_long);
+    let is_unknown = matches!(begins, Beginning::Unknown);
+    if is_unknown && (end || is_long) { Beginning::Text } else { begins }
 }
 
-fn read(text: &str, tools: &[OfferedTool], end: bool) -> Beginning {
+/// Reports whether the answer is over, except for special tokens. `None` if it is not known.
+pub(super) fn is_over(behind: &str, end: bool) -> Option<bool> {
+    let behind = behind.trim_start();
+    if behind.is_empty() {
+        return end.then_some(true);
+    }
+    match mark(behind, end) {
+        Found::More => None,
+        Found::Yes(mark, _) => Some(matches!(mark, Mark::Silent | Mark::End | Mark::Drop(_))),
+        Found::No => Some(false),
+    }
+}
+
+fn read(whole: &str, tools: &[OfferedTool], place: Place, end: bool) -> Beginning {
+    let mut text = whole.trim_start();
+    if place == Place::AfterCalls {
+        text = text.trim_start_matches(|c: char| matches!(c, ';' | ',') || c.is_whitespace());
+        if text.is_empty() && end {
+            return Beginning::Calls(Vec::new(), whole.len());
+        }
+    }
+    if place != Place::AfterWords
+        && let Some(begins) = heads::read(text, tools, end)
+    {
+        return match begins {
+            Beginning::Calls(calls, used) => {
+                Beginning::Calls(calls, whole.len() - text.len() + used)
+            }
+            begins => begins,
+        };
+    }
+    match json(text, tools, place, end) {
+        Beginning::Calls(calls, left) => Beginning::Calls(calls, whole.len() - left),
+        begins => begins,
+    }
+}
+
+/// Reads calls as JSON, with the length of the text that is left after them.
+fn json(text: &str, tools: &[OfferedTool], place: Place, end: bool) -> Beginning {
     let Some((fenced, json)) = opened(text) else {
-        return if may_open(text.trim_start()) { Beginning::Unknown } else { Beginning::Text };
+        return if may_open(text) { Beginning::Unknown } else { Beginning::Text };
     };
     match first_key(json) {
         None => return Beginning::Unknown,
@@ -53,35 +121,56 @@ fn read(text: &str, tools: &[OfferedTool], end: bool) -> Beginning {
         Some(_) => {}
     }
     let mut values = serde_json::Deserializer::from_str(json).into_iter::<Value>();
-    let value = match values.next() {
-        Some(Ok(value)) => value,
-        Some(Err(error)) if !error.is_eof() => return Beginning::Text,
-        _ => return Beginning::Unknown,
-    };
-    let value = match value {
-        Value::Object(mut fields) if fields.contains_key("tool_calls") => {
-            fields.remove("tool_calls").unwrap_or_default()
+    let mut calls = Vec::new();
+    let mut sure = true;
+    let mut behind = json;
+    // A fence may contain several.
+    while behind.len() == json.len() || (fenced && behind.trim_start().starts_with(['{', '['])) {
+        let value = match values.next() {
+            Some(Ok(value)) => value,
+            Some(Err(error)) if !error.is_eof() => return Beginning::Text,
+            _ => return Beginning::Unknown,
+        };
+        let entries = objects::entries(&value);
+        if entries.is_empty() || entries.len() > MAX_CALLS {
+            return Beginning::Text;
         }
-        value => value,
-    };
-    let wanted = value.as_array().map_or(1, Vec::len);
-    let calls = written_calls::calls(&value.to_string(), tools);
-    if calls.is_empty() || calls.len() != wanted {
-        return Beginning::Text;
+        for entry in entries {
+            match objects::read(entry, tools) {
+                Reading::Call(call) => calls.push(call),
+                Reading::Named(call) => {
+                    sure = false;
+                    calls.push(call);
+                }
+                Reading::Attempt => sure = false,
+                Reading::Told | Reading::Other => return Beginning::Text,
+            }
+        }
+        behind = &json[values.byte_offset()..];
     }
-    let behind = &json[values.byte_offset()..];
     let closing = behind.trim_start();
     let left = match closing.strip_prefix(FENCE).filter(|_| fenced) {
         Some(left) => left,
         None if fenced && !end && FENCE.starts_with(closing) => return Beginning::Unknown,
         None => behind,
     };
-    Beginning::Calls(calls, text.len() - left.len())
+    // Words after it may speak of it.
+    if !sure || place == Place::AfterWords {
+        match is_over(left, end) {
+            None => return Beginning::Unknown,
+            Some(false) => return Beginning::Text,
+            Some(true) if !sure && place == Place::AfterWords => return Beginning::Text,
+            Some(true) => {}
+        }
+    }
+    Beginning::Calls(as_written(calls), left.len())
 }
 
 /// Returns the text from the opening bracket on, and whether a fence stands before it.
 fn opened(text: &str) -> Option<(bool, &str)> {
-    let text = text.trim_start();
+    if let Some(list) = text.strip_prefix(LIST) {
+        return list.starts_with('[').then_some((false, list));
+    }
     let json = match text.strip_prefix(FENCE) {
         None => text,
         Some(rest) => {
@@ -92,8 +181,11 @@ fn opened(text: &str) -> Option<(bool, &str)> {
     json.starts_with(['{', '[']).then_some((json.len() < text.len(), json))
 }
 
-/// Reports whether a text may still become a fence with JSON behind it.
+/// Reports whether a text may still become a fence with JSON behind it, or a list.
 fn may_open(text: &str) -> bool {
+    if LIST.starts_with(text) {
+        return true;
+    }
     let Some(rest) = text.strip_prefix(FENCE) else { return FENCE.starts_with(text) };
     let language = rest.strip_prefix(JSON).unwrap_or(rest);
     JSON.starts_with(rest) || language.trim().is_empty()

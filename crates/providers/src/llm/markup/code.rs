@@ -59,6 +59,11 @@ impl Code {
         matches!(self.state, CodeState::Fence(..))
     }
 
+    /// Returns true at the beginning of a line outside code.
+    pub(super) fn begins_line(&self) -> bool {
+        self.state == CodeState::Plain && self.line_begins
+    }
+
     /// Reads a run of backticks or tildes.
     pub(super) fn ticks(&mut self, text: &str, end: bool) -> Span {
         let sign = text.chars().next().unwrap_or('`');

@@ -1,5 +1,7 @@
 //! Marks that models write into their answers: around their thinking, and around tool calls in
-//! text. Not for handling the text between marks.
+//! text. Not for special tokens, and not for handling the text between marks.
+
+use super::tokens;
 
 /// Longest mark, in bytes.
 const LONGEST: usize = 256;
@@ -18,6 +20,9 @@ pub(super) enum Mark {
     /// A tool call begins, which ends with this text. An empty text is never found: the call then
     /// runs to the end.
     Call(&'static str),
+    /// Something begins that is not the answer and ends with this text: a result of a tool that the
+    /// model made up, or its own prompt.
+    Drop(&'static str),
     /// No meaning: the mark is only removed.
     Silent,
 }
@@ -33,101 +38,50 @@ pub(super) enum Found {
     More,
 }
 
-/// Names of elements that contain thinking.
-const THINKING: &str = "think thinking thought thoughts reasoning reflection";
-
-/// Names of elements that contain tool calls, or results of them that the model made up.
-const CALLING: [(&str, &str); 12] = [
-    ("tool_call", "</tool_call>"),
-    ("tool_calls", "</tool_calls>"),
-    ("function_call", "</function_call>"),
-    ("function_calls", "</function_calls>"),
-    ("tool_use", "</tool_use>"),
-    ("tool_code", "</tool_code>"),
-    ("tool_response", "</tool_response>"),
-    ("tool_responses", "</tool_responses>"),
-    ("function_results", "</function_results>"),
-    ("function", "</function>"),
-    ("invoke", "</invoke>"),
-    // The whole name, which goes before its last part.
-    ("minimax:tool_call", "</minimax:tool_call>"),
+/// Names of elements and tokens that contain thinking.
+const THINKING: [&str; 13] = [
+    "think",
+    "thinking",
+    "thought",
+    "thoughts",
+    "reasoning",
+    "reflection",
+    "analysis",
+    "scratchpad",
+    "scratch_pad",
+    "inner_monologue",
+    // As `<antThinking>`.
+    "antthinking",
+    "longcat_think",
+    "internal_thoughts",
 ];
 
-/// Special tokens of particular models, as text. Full-width letters count as plain ones.
-const TOKENS: &[(&str, Mark)] = &[
-    // Magistral.
-    ("[THINK]", Mark::Think),
-    ("[/THINK]", Mark::Thought),
-    // Kimi.
-    ("◁think▷", Mark::Think),
-    ("◁/think▷", Mark::Thought),
-    ("<|tool_calls_section_begin|>", Mark::Call("<|tool_calls_section_end|>")),
-    ("<|tool_call_begin|>", Mark::Call("<|tool_call_end|>")),
-    // Command.
-    ("<|START_THINKING|>", Mark::Think),
-    ("<|END_THINKING|>", Mark::Thought),
-    ("<|START_RESPONSE|>", Mark::Silent),
-    ("<|END_RESPONSE|>", Mark::Silent),
-    ("<|START_ACTION|>", Mark::Call("<|END_ACTION|>")),
-    // OpenThinker, Sky-T1.
-    ("<|begin_of_thought|>", Mark::Think),
-    ("<|end_of_thought|>", Mark::Thought),
-    ("<|begin_of_solution|>", Mark::Answer),
-    ("<|end_of_solution|>", Mark::Silent),
-    // GLM.
-    ("<|begin_of_box|>", Mark::Silent),
-    ("<|end_of_box|>", Mark::Silent),
-    // Apertus, and others with the same names.
-    ("<|inner_prefix|>", Mark::Think),
-    ("<|inner_suffix|>", Mark::Thought),
-    ("<|think|>", Mark::Think),
-    ("<|/think|>", Mark::Thought),
-    // Gemma.
-    ("<unused94>", Mark::Think),
-    ("<unused95>", Mark::Thought),
-    ("<|channel>", Mark::Think),
-    ("<channel|>", Mark::Thought),
-    ("<start_function_call>", Mark::Call("<end_function_call>")),
-    ("<end_of_turn>", Mark::Silent),
-    ("<start_of_turn>", Mark::Silent),
-    // gpt-oss, around its channels.
-    ("<|end|>", Mark::End),
-    ("<|return|>", Mark::Silent),
-    ("<|message|>", Mark::Silent),
-    ("<|call|>", Mark::Silent),
-    // LFM.
-    ("<|tool_call_start|>", Mark::Call("<|tool_call_end|>")),
-    // Ends and beginnings of messages in templates of many models, which servers forget to stop at.
-    ("<|im_end|>", Mark::Silent),
-    ("<|im_start|>", Mark::Silent),
-    ("<|im_sep|>", Mark::Silent),
-    ("<|endoftext|>", Mark::Silent),
-    ("<|end_of_text|>", Mark::Silent),
-    ("<|begin_of_text|>", Mark::Silent),
-    ("<|eot_id|>", Mark::Silent),
-    ("<|end_of_turn|>", Mark::Silent),
-    ("<|END_OF_TURN_TOKEN|>", Mark::Silent),
-    ("<|EOT|>", Mark::Silent),
-    ("<|eos|>", Mark::Silent),
-    ("<eos>", Mark::Silent),
-    ("</s>", Mark::Silent),
-    ("[/INST]", Mark::Silent),
-    // Phi, Granite.
-    ("<|tool_call|>", Mark::Call("<|/tool_call|>")),
-    ("<|/tool_call|>", Mark::Silent),
-    ("<|tool_response|>", Mark::Call("<|/tool_response|>")),
-    // Mistral.
-    ("[TOOL_CALLS]", Mark::Call("")),
-    // Llama.
-    ("<|python_tag|>", Mark::Call("<|eom_id|>")),
-    ("<|eom_id|>", Mark::Silent),
-    // DeepSeek.
-    ("<|end▁of▁sentence|>", Mark::Silent),
-    ("<|begin▁of▁sentence|>", Mark::Silent),
-    ("<|DSML|function_calls>", Mark::Call("</|DSML|function_calls>")),
-    ("<|tool▁calls▁begin|>", Mark::Call("<|tool▁calls▁end|>")),
-    ("<|tool▁call▁begin|>", Mark::Call("<|tool▁call▁end|>")),
-    ("<|tool▁calls▁end|>", Mark::Silent),
+/// Names of elements that contain tool calls, or results of them that the model made up.
+const CALLING: [(&str, Mark); 22] = [
+    ("tool_call", Mark::Call("</tool_call>")),
+    ("tool_calls", Mark::Call("</tool_calls>")),
+    ("function_call", Mark::Call("</function_call>")),
+    ("function_calls", Mark::Call("</function_calls>")),
+    ("tool_use", Mark::Call("</tool_use>")),
+    ("tool_code", Mark::Call("</tool_code>")),
+    ("function", Mark::Call("</function>")),
+    ("invoke", Mark::Call("</invoke>")),
+    // Nemotron.
+    ("toolcall", Mark::Call("</toolcall>")),
+    ("longcat_tool_call", Mark::Call("</longcat_tool_call>")),
+    // The whole name, which goes before its last part.
+    ("minimax:tool_call", Mark::Call("</minimax:tool_call>")),
+    ("seed:tool_call", Mark::Call("</seed:tool_call>")),
+    ("tool_response", Mark::Drop("</tool_response>")),
+    ("tool_responses", Mark::Drop("</tool_responses>")),
+    ("tool_result", Mark::Drop("</tool_result>")),
+    ("tool_results", Mark::Drop("</tool_results>")),
+    ("tool_output", Mark::Drop("</tool_output>")),
+    ("tool_outputs", Mark::Drop("</tool_outputs>")),
+    ("function_response", Mark::Drop("</function_response>")),
+    ("function_responses", Mark::Drop("</function_responses>")),
+    ("function_result", Mark::Drop("</function_result>")),
+    ("function_results", Mark::Drop("</function_results>")),
 ];
 
 /// Headers of gpt-oss: `<|channel|>analysis<|message|>`, `<|start|>assistant<|channel|>...`.
@@ -149,7 +103,7 @@ pub(super) fn may_begin(c: char) -> bool {
 
 /// Returns the mark at the beginning of the text. `end`: there is no more text.
 pub(super) fn mark(text: &str, end: bool) -> Found {
-    let found = [token(text), header(text), element(text)].into_iter().fold(
+    let found = [tokens::known(text), header(text), element(text)].into_iter().fold(
         Found::No,
         |best, next| match (best, next) {
             (Found::Yes(..), _) => best,
@@ -159,37 +113,39 @@ pub(super) fn mark(text: &str, end: bool) -> Found {
         },
     );
     match found {
-        Found::More if end || text.len() > LONGEST => Found::No,
-        Found::Yes(_, len) if len > LONGEST => Found::No,
-        found => found,
+        Found::More if !end && text.len() <= LONGEST => found,
+        Found::Yes(_, len) if len <= LONGEST => found,
+        _ => tokens::any(text, end),
     }
+}
+
+/// Reports whether an element or a token of this name, in small letters, contains thinking.
+pub(super) fn thinks(name: &str) -> bool {
+    THINKING.contains(&name)
 }
 
 /// Compares the beginning of the text with `pattern`: found with its length in bytes, undecided if
 /// the text is too short, or no match.
 pub(super) fn begins(text: &str, pattern: &str) -> Found {
+    compare(text, pattern, |c, wanted| c == wanted)
+}
+
+/// Compares the beginning of the text with a closing mark, whose letters may be small or capital.
+pub(super) fn closes(text: &str, close: &str) -> Found {
+    compare(text, close, |c, wanted| c.eq_ignore_ascii_case(&wanted))
+}
+
+fn compare(text: &str, pattern: &str, same: impl Fn(char, char) -> bool) -> Found {
     let mut letters = text.char_indices();
     for wanted in pattern.chars() {
         match letters.next() {
             None => return Found::More,
-            Some((_, c)) if narrow(c) == wanted => {}
+            Some((_, c)) if same(narrow(c), wanted) => {}
             Some(_) => return Found::No,
         }
     }
     let len = letters.next().map_or(text.len(), |(at, _)| at);
     Found::Yes(Mark::Silent, len)
-}
-
-fn token(text: &str) -> Found {
-    let mut more = false;
-    for (token, mark) in TOKENS {
-        match begins(text, token) {
-            Found::Yes(_, len) => return Found::Yes(*mark, len),
-            Found::More => more = true,
-            Found::No => {}
-        }
-    }
-    if more { Found::More } else { Found::No }
 }
 
 /// Reads a header of gpt-oss. Only text in the final channel is the answer.
@@ -256,9 +212,9 @@ fn element(text: &str) -> Found {
     let Some((_, behind)) = letters.peek().copied() else { return likely(&name) };
     // For example `seed:think`.
     let bare = name.rsplit(':').next().unwrap_or_default();
-    let thinks = THINKING.split(' ').any(|known| known == bare);
+    let thinks = thinks(bare);
     let known =
-        |name: &str| CALLING.iter().find(|(known, _)| *known == name).map(|(_, close)| *close);
+        |name: &str| CALLING.iter().find(|(known, _)| *known == name).map(|(_, mark)| *mark);
     let calls = known(&name).or_else(|| known(bare));
     let named = bare == "function";
     if !(thinks || calls.is_some()) || !(behind.is_whitespace() || "/>=".contains(behind)) {
@@ -283,7 +239,7 @@ fn told(
     closes: bool,
     thinks: bool,
     named: bool,
-    calls: Option<&'static str>,
+    calls: Option<Mark>,
     len: usize,
 ) -> Found {
     let attributes = attributes.trim();
@@ -304,7 +260,7 @@ fn told(
         None => Mark::Think,
         Some(_) if closes && named => return Found::No,
         Some(_) if closes => Mark::Silent,
-        Some(close) => Mark::Call(close),
+        Some(mark) => mark,
     };
     Found::Yes(mark, len)
 }
@@ -312,7 +268,7 @@ fn told(
 /// Returns whether the incomplete name of a tag may still become a known one.
 fn likely(name: &str) -> Found {
     let bare = name.rsplit(':').next().unwrap_or_default();
-    let known = THINKING.split(' ').chain(CALLING.iter().map(|(name, _)| *name));
+    let known = THINKING.into_iter().chain(CALLING.iter().map(|(name, _)| *name));
     // A prefix before a colon may be anything.
     let short = !name.contains(':') && name.len() <= 12;
     if known.into_iter().any(|known| known.starts_with(bare)) || short {

@@ -11,26 +11,32 @@
 //!   all text is held back until that mark ([`Opening::Missing`]).
 //! - In a code span that closes on its line, and in a fenced block, marks are text. This makes an
 //!   answer about `<think>` possible.
-//! - An answer that begins with calls as plain JSON, at most 8 KiB of it, is held back until that is
-//!   known.
+//! - An answer that begins with calls without marks, at most 8 KiB of it, is held back until that is
+//!   known; also plain JSON on a new line behind a few words.
 
 mod bare_json;
 mod code;
+mod heads;
+mod literal;
 mod marks;
+mod objects;
 #[cfg(test)]
 mod tests;
+mod tokens;
 mod written_calls;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use bare_json::Beginning;
+use bare_json::{Beginning, Place};
 use code::{Code, Span};
 use hearken_ports::{LlmDelta, OfferedTool, Prompt, ToolChoice, ToolRequest};
-use marks::{Found, Mark, begins, mark, may_begin};
+use marks::{Found, Mark, closes, mark, may_begin};
 
 /// Longest tool call, and longest text that is held back, in bytes. Longer ones are dropped.
 const MOST_KEPT: usize = 64 << 10;
+/// Most words before calls as plain JSON, in bytes without blanks. Longer texts show JSON to people.
+const LONGEST_INTRODUCTION: usize = 100;
 
 /// Opening of a model's answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,8 +57,10 @@ pub(super) struct AnswerFilter {
     /// Text that goes out with the next piece.
     out: String,
     spoken: bool,
-    /// True until it is known whether the answer begins with calls as plain JSON.
+    /// True until the answer's first word.
     begins: bool,
+    /// Length of the answer's text without blanks, in bytes, and its last letter.
+    words: (usize, Option<char>),
     calling: bool,
     calls: usize,
     /// The answer was cut at its longest.
@@ -72,11 +80,12 @@ enum Mode {
     },
     /// Text so far of an answer that may begin with thinking.
     Unsure(String),
-    /// Tool call that ends with `close`. `too_long` is true beyond the longest call.
+    /// Tool call that ends with `close`. `dropped` is true for what is none, and beyond the longest
+    /// call.
     Call {
         body: String,
         close: &'static str,
-        too_long: bool,
+        dropped: bool,
     },
 }
 
@@ -95,7 +104,6 @@ impl AnswerFilter {
             Opening::Marked => Mode::Text,
             Opening::Missing => Mode::Unsure(String::new()),
         };
-        let begins = !tools.is_empty();
         Self {
             tools,
             rest: String::new(),
@@ -103,7 +111,8 @@ impl AnswerFilter {
             code: Code::default(),
             out: String::new(),
             spoken: false,
-            begins,
+            begins: true,
+            words: (0, None),
             calling: false,
             calls: 0,
             truncated: false,
@@ -217,18 +226,36 @@ impl AnswerFilter {
         let hidden_before = self.began.is_some() && !self.spoken;
         let text = if hidden_before { text.trim_start() } else { text };
         self.spoken |= !text.is_empty();
+        let letters = text.chars().filter(|c| !c.is_whitespace());
+        for c in letters {
+            self.begins = false;
+            self.words = (self.words.0.saturating_add(c.len_utf8()), Some(c));
+        }
         self.out.push_str(text);
+    }
+
+    /// Returns the place of the text if calls without marks may stand there.
+    fn place(&self) -> Option<Place> {
+        if self.tools.is_empty() || self.calls >= written_calls::MAX_CALLS {
+            return None;
+        }
+        if self.begins {
+            return Some(if self.calls == 0 { Place::Start } else { Place::AfterCalls });
+        }
+        // A colon introduces what is shown.
+        let (len, last) = self.words;
+        let introduces = len <= LONGEST_INTRODUCTION && !matches!(last, Some(':' | '：'));
+        (introduces && self.code.begins_line()).then_some(Place::AfterWords)
     }
 
     /// Reads the answer's text up to a possible mark, and one mark.
     fn text(&mut self, rest: &str, end: bool) -> (usize, Step) {
-        if self.begins && !self.spoken && self.calls == 0 {
-            match bare_json::beginning(rest, &self.tools, end) {
+        if let Some(place) = self.place() {
+            match bare_json::beginning(rest, &self.tools, place, end) {
                 Beginning::Unknown => return (0, Step::Waits),
                 // Thinking may stand before it.
-                Beginning::Text => self.begins = rest.trim_start().starts_with(may_begin),
+                Beginning::Text => self.begins &= rest.trim_start().starts_with(may_begin),
                 Beginning::Calls(calls, used) => {
-                    self.begins = false;
                     self.make(calls);
                     return (used, Step::Went);
                 }
@@ -244,7 +271,7 @@ impl AnswerFilter {
             match self.code.ticks(special, end) {
                 Span::Waits => return (at, Step::Waits),
                 Span::Call(len) => {
-                    self.begins_call("```");
+                    self.begins_call("```", false);
                     return (at + len, Step::Went);
                 }
                 Span::Text(len) => len,
@@ -287,8 +314,9 @@ impl AnswerFilter {
                 self.began = Some(Opening::Missing);
             }
             Mark::Thought | Mark::Answer | Mark::End | Mark::Silent => {}
+            Mark::Drop(close) => self.begins_call(close, true),
             Mark::Call(close) => {
-                self.begins_call(close);
+                self.begins_call(close, false);
                 // `<function=f>` contains the name of its tool.
                 if let Mode::Call { body, .. } = &mut self.mode
                     && written.contains('=')
@@ -299,8 +327,8 @@ impl AnswerFilter {
         }
     }
 
-    fn begins_call(&mut self, close: &'static str) {
-        self.mode = Mode::Call { body: String::new(), close, too_long: false };
+    fn begins_call(&mut self, close: &'static str, dropped: bool) {
+        self.mode = Mode::Call { body: String::new(), close, dropped };
     }
 
     /// Reads thinking, or possible thinking, up to a possible mark, and one mark.
@@ -344,7 +372,7 @@ impl AnswerFilter {
                 self.mode = Mode::Text;
             }
             // This answer has an opening mark: the text before it belongs to the answer.
-            (Mode::Unsure(kept), Mark::Think | Mark::Call(_)) => {
+            (Mode::Unsure(kept), Mark::Think | Mark::Call(_) | Mark::Drop(_)) => {
                 let kept = std::mem::take(kept);
                 self.mode = Mode::Text;
                 self.began = Some(Opening::Marked);
@@ -359,7 +387,7 @@ impl AnswerFilter {
             (Mode::Thinking { .. }, Mark::Thought | Mark::Answer | Mark::End) => {
                 self.mode = Mode::Text;
             }
-            (_, Mark::Call(_)) => self.keep(written),
+            (_, Mark::Call(_) | Mark::Drop(_)) => self.keep(written),
             _ => {}
         }
     }
@@ -377,12 +405,12 @@ impl AnswerFilter {
 
     /// Reads a tool call up to its end.
     fn call(&mut self, rest: &str, end: bool) -> (usize, Step) {
-        let Mode::Call { body, close, too_long } = &mut self.mode else { return (0, Step::Waits) };
+        let Mode::Call { body, close, dropped } = &mut self.mode else { return (0, Step::Waits) };
         let mut used = 0;
         let mut closed = false;
         for (at, _) in rest.char_indices() {
             used = at;
-            match if close.is_empty() { Found::No } else { begins(&rest[at..], close) } {
+            match if close.is_empty() { Found::No } else { closes(&rest[at..], close) } {
                 Found::Yes(_, len) => {
                     (used, closed) = (at + len, true);
                     break;
@@ -390,8 +418,8 @@ impl AnswerFilter {
                 Found::More if !end => break,
                 _ => {
                     let c = rest[at..].chars().next().unwrap_or_default();
-                    *too_long |= body.len() >= MOST_KEPT;
-                    if !*too_long {
+                    *dropped |= body.len() >= MOST_KEPT;
+                    if !*dropped {
                         body.push(c);
                     }
                     used = at + c.len_utf8();
@@ -402,10 +430,10 @@ impl AnswerFilter {
         if !over {
             return (used, Step::Waits);
         }
-        let is_cut = *too_long || (!closed && self.truncated);
+        let is_cut = *dropped || (!closed && self.truncated);
         let body = if is_cut { String::new() } else { std::mem::take(body) };
         self.mode = Mode::Text;
-        let calls = written_calls::calls(&body, &self.tools);
+        let calls = written_calls::calls(&body, closed, &self.tools);
         self.make(calls);
         (used, Step::Went)
     }

@@ -67,6 +67,13 @@ fn thinking_is_never_the_answer() {
         "<|channel|>analysis<|message|>secret<|end|><|start|>assistant<|channel|>final<|message|>Hello.<|return|>",
         "<unused94>thought\nsecret<unused95>Hello.",
         "<|channel>thought\nsecret<channel|>Hello.",
+        "<analysis>secret</analysis>Hello.",
+        "<scratchpad>secret</scratchpad>Hello.",
+        "<antThinking>secret</antThinking>Hello.",
+        "<longcat_think>secret</longcat_think>Hello.",
+        "<|thinking|>secret<|/thinking|>Hello.",
+        "<｜thought｜>secret<｜/thought｜>Hello.",
+        "[THOUGHT]secret[/THOUGHT]Hello.",
         "Hello.<think>secret",
         "Hello.<think>secret</think>",
         "Hello.<think>secret<think>secret</think",
@@ -110,7 +117,12 @@ fn text_without_marks_stays_as_it_is() {
         "Vec<String> ",
         "\n\n  Hello \n",
         "＜你好＞",
-        "<|x|>",
+        "<| x |>",
+        "f <| g |> h",
+        "<||>",
+        "<|你|>",
+        "1 <|",
+        "[e] [INS] [T](x)",
         "a ` b ``` c ~~~ d",
         "```\ncode\n```",
         "<tool>",
@@ -195,6 +207,36 @@ fn calls_written_as_text_are_calls() {
     ] {
         assert_eq!(said(text), call, "{text}");
     }
+    for text in [
+        "<|tool_call>call:get_weather{city:<|\"|>柏林<|\"|>}<tool_call|>",
+        "<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"get_weather\">\n<｜DSML｜parameter name=\"city\" string=\"true\">柏林</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>",
+        "<｜DSML｜invoke name=\"get_weather\">\n<｜DSML｜parameter name=\"city\" string=\"true\">柏林</｜DSML｜parameter>\n</｜DSML｜invoke>",
+        "<|python_start|>[get_weather(city=\"柏林\")]<|python_end|>",
+        "<|python_tag|>get_weather.call(city=\"柏林\")<|eom_id|>",
+        "<|action_start|><|plugin|>{\"name\": \"get_weather\", \"parameters\": {\"city\": \"柏林\"}}<|action_end|>",
+        "<TOOLCALL>[{\"name\": \"get_weather\", \"arguments\": {\"city\": \"柏林\"}}]</TOOLCALL>",
+        "<longcat_tool_call>get_weather\n<longcat_arg_key>city</longcat_arg_key>\n<longcat_arg_value>柏林</longcat_arg_value>\n</longcat_tool_call>",
+        "<|tools_prefix|>[{\"get_weather\": {\"city\": \"柏林\"}}]<|tools_suffix|>",
+        "<tool_call>{'name': 'get_weather', 'arguments': {'city': '柏林'}}</tool_call>",
+        "<tool_call>{'name': 'get_weather', 'arguments': {'city': '\\u67cf\\u6797'}}</tool_call>",
+        "<tool_call>{\"name\": \"get_weather\", \"arguments\": {\"city\": \"柏林\"}\n</tool_call>",
+        "<tool_call>{{\"name\": \"get_weather\", \"arguments\": {{\"city\": \"柏林\"}}}}</tool_call>",
+        "<invoke name=\"get_weather\">{\"city\": \"柏林\"}</invoke>",
+        "<function name=\"get_weather\">{\"city\": \"柏林\"}</function>",
+        "<tool_call name=\"get_weather\">{\"city\": \"柏林\"}</tool_call>",
+        "<|assistant|>get_weather\n{\"city\": \"柏林\"}<|observation|>",
+    ] {
+        assert_eq!(said(text), call, "{text}");
+    }
+    assert_eq!(said("<tool_call>get_weather\n</tool_call>"), "«get_weather{}»");
+    assert_eq!(
+        said(
+            "<tool_call>{'name': 'get_weather', 'arguments': {'days': None, 'city': True}}</tool_call>"
+        ),
+        "«get_weather{\"city\":true,\"days\":null}»"
+    );
+    let nested = "<|tool_call>call:get_weather{days:7,city:{a:[1,<|\"|>b<|\"|>]}}<tool_call|>";
+    assert_eq!(said(nested), "«get_weather{\"city\":{\"a\":[1,\"b\"]},\"days\":7}»");
     let two = "Sure. <tool_call>{\"name\": \"get_weather\"}</tool_call><tool_call>{\"name\": \"self.set_volume\"}</tool_call> Done.";
     assert_eq!(said(two), "Sure. «get_weather{}»self_set_volume{}» Done.");
     let typed = "<function=get_weather><parameter=city>7</parameter><parameter=days>7</parameter></function>";
@@ -243,9 +285,106 @@ fn ends_of_messages_are_no_text() {
         "<|call|>",
         "</s>",
         "<eos>",
+        "<|assistant|>",
+        "<|observation|>{\"it\": 5}",
+        "<｜User｜>",
+        "<|endofprompt|>",
+        "<|reserved_special_token_5|>",
+        "<|2.40|>",
+        "<turn|>",
+        "<EOT>",
+        "<pad><pad>",
+        "<unk>",
+        "[EOS]",
+        "[e~[",
+        "[|endofturn|]",
+        "<seed:eos>",
+        "<|im_end|",
+        "<|im_end",
+        "<｜end▁of",
+        "<|im_start|>",
+        "<|im_start|>assistant",
+        "[INST] and now?",
+        "<｜tool▁outputs▁begin｜><｜tool▁output▁begin｜>5<｜tool▁output▁end｜><｜tool▁outputs▁end｜>",
     ] {
         assert_eq!(said(&format!("It is five.{end}")), "It is five.", "{end}");
     }
+}
+
+#[test]
+fn a_role_behind_a_removed_token_is_no_word() {
+    for begin in [
+        "<|im_start|>assistant\n",
+        "<start_of_turn>model\n",
+        "<|turn>model\n",
+        "<|start_header_id|>assistant<|end_header_id|>\n\n",
+        "<|start_of_role|>assistant<|end_of_role|>",
+        "<bos>",
+        "<|assistant|>\n",
+        "<|system|>",
+        "[INST] hi [/INST] ",
+    ] {
+        assert_eq!(said(&format!("{begin}It is five.")).trim(), "It is five.", "{begin}");
+    }
+    assert_eq!(said("<|im_start|>models are <|big|>new"), "models are new");
+    for text in ["Write `<|im_end|>` here.", "```\n<|im_start|>user\n```"] {
+        assert_eq!(said(text), text);
+    }
+}
+
+#[test]
+fn a_call_is_made_only_with_arguments_that_were_written_as_such() {
+    let volume = r#"{"days": 3}"#;
+    for key in
+        ["arguments", "parameters", "args", "params", "tool_input", "input", "inputs", "kwargs"]
+    {
+        let call = format!(r#"{{"name": "self_set_volume", "{key}": {volume}}}"#);
+        let made = r#"«self_set_volume{"days":3}»"#;
+        assert_eq!(said(&call), made, "{call}");
+        assert_eq!(said(&format!("<tool_call>{call}</tool_call>")), made, "{call}");
+    }
+    for body in [
+        r#"{"name": "self_set_volume", "days": 3}"#,
+        r#"{"name": "self_set_volume", "arguments_json": "{}"}"#,
+        r#"{"name": "self_set_volume", "arguments": {}, "days": 3}"#,
+        r#"{"name": "self_set_volume", "arguments": {}, "parameters": {"days": 3}}"#,
+        r#"{"name": "self_set_volume", "arguments": "loud"}"#,
+    ] {
+        for text in
+            [body.to_owned(), format!("<tool_call>{body}</tool_call>"), format!("{body}<|eot_id|>")]
+        {
+            assert_eq!(said(&text), "", "{text}");
+        }
+        let spoken = format!("{body} is JSON.");
+        assert_eq!(said(&spoken), spoken);
+    }
+    for definition in [
+        r#"{"name": "self_set_volume", "description": "x", "parameters": {}}"#,
+        r#"[{"name": "self_set_volume", "parameters": {"type": "object", "properties": {}}}]"#,
+        r#"{"name": "self_set_volume", "parameters": {"days": {"type": "integer"}}}"#,
+        r#"{"name": "self_set_volume", "arguments": {"days": 3}, "result": "ok"}"#,
+        r#"{"name": "self_set_volume"} is the name of the tool."#,
+    ] {
+        assert_eq!(said(definition), definition);
+    }
+    for text in [
+        r#"<tool_call>{"name": "self_set_volume", "parameters": {"type": "object", "properties": {}}}</tool_call>"#,
+        r#"<tool_response>{"name": "self_set_volume", "arguments": {"days": 3}}</tool_response>"#,
+        r#"<function_results>{"name": "self_set_volume", "arguments": {}}</function_results>"#,
+        r#"<|tool_response>{"name": "self_set_volume", "arguments": {}}<tool_response|>"#,
+        "<function=self_set_volume>days=3</function>",
+        "<function=self_set_volume><parameter=city>a</parameter><days>3</days></function>",
+        "<invoke name=\"self_set_volume\"><days>3</days></invoke>",
+        "<invoke name=\"self_set_volume\"><parameter name=\"city\">a</parameter><days>3</days></invoke>",
+        "<tool_call>no call is needed: self_set_volume {\"days\": 3}</tool_call>",
+        "<tool_call>{\"x\": {\"name\": \"self_set_volume\", \"arguments\": {}}}</tool_call>",
+        "<tool_call>{\"name\": \"self_set_volume\", \"day\": {\"days\": 3}</tool_call>",
+    ] {
+        assert_eq!(said(&format!("{text}Hi.")), "Hi.", "{text}");
+    }
+    let outer = r#"{"type": "function", "function": {"name": "self_set_volume"}, "arguments": {"days": 3}}"#;
+    assert_eq!(said(outer), r#"«self_set_volume{"days":3}»"#);
+    assert_eq!(said(r#"{"name": "self_set_volume"}"#), "«self_set_volume{}»");
 }
 
 #[test]
@@ -326,6 +465,25 @@ fn scraps() -> impl Strategy<Value = Vec<&'static str>> {
         "tool_code",
         "<|tool_call|>",
         "<b>",
+        "<|im_start|>",
+        "assistant",
+        "<|x",
+        "|>",
+        "<tool_response>",
+        "</tool_response>",
+        "{\"name\":\"get_weather\",\"params\":{\"days\":1}}",
+        "{\"name\":\"get_weather\",\"days\":1}",
+        "{'name': 'get_weather', 'arguments': {'days': 1}}",
+        ";",
+        ":",
+        "[get_weather(days=1)]",
+        "get_weather",
+        ">>>",
+        "commentary to=",
+        "{\"days\":1}",
+        "functools[",
+        "json",
+        "]",
     ];
     prop::collection::vec(prop::sample::select(all.to_vec()), 0..30)
 }
@@ -354,6 +512,7 @@ proptest! {
         before in "[a-z ,.!?<>|/你好\n]{0,20}", thought in "[a-z <>/`\n你]{0,30}", after in "[a-z .你好\n]{0,20}",
         closed: bool, tag in prop::sample::select(vec!["think", "Thinking", "THOUGHT", "reasoning"]),
     ) {
+        prop_assume!(!before.contains("<|"));
         let thought = thought.replace("<", "< SECRET ");
         let end = if closed { format!("</{tag}>") } else { String::new() };
         let text = format!("{before}<{tag}>SECRET{thought}{end}");
@@ -367,7 +526,7 @@ proptest! {
     #[test]
     fn text_without_marks_is_never_changed(text in "[a-zA-Z0-9 .,!?<>/|`~\\[\\]\n你好＜]{0,80}") {
         let lower = text.to_lowercase();
-        prop_assume!(!["think", "thought", "reason", "reflec", "tool", "func", "<|"].iter().any(|w| lower.contains(w)));
+        prop_assume!(!["think", "thought", "reason", "reflec", "tool", "func", "<|", "＜|"].iter().any(|w| lower.contains(w)));
         prop_assert_eq!(said(&text), text);
     }
 }
@@ -389,6 +548,54 @@ fn calls_as_plain_json_at_the_beginning_are_made() {
         said(r#"{"name": "self_set_volume", "parameters": {"days": 3}} Done."#),
         format!("{volume} Done.")
     );
+    for text in [
+        r#"{"function": "self_set_volume", "arguments": {"days": 3}}"#,
+        r#"{"function_name": "self_set_volume", "arguments": {"days": 3}}"#,
+        r#"{"action": "self_set_volume", "action_input": {"days": 3}}"#,
+        r#"{"function_call": {"name": "self_set_volume", "arguments": "{\"days\": 3}"}}"#,
+        r#"{"tool_call": {"name": "self_set_volume", "arguments": {"days": 3}}}"#,
+        r#"{"calls": [{"name": "self_set_volume", "arguments": {"days": 3}}]}"#,
+        r#"functools[{"name": "self_set_volume", "arguments": {"days": 3}}]"#,
+        "[self_set_volume(days=3)]",
+        "[self.set_volume(days=3)]<|eot_id|>",
+        "self_set_volume\n{\"days\": 3}",
+        ">>>self_set_volume\n{\"days\": 3}",
+        "commentary to=functions.self_set_volume json{\"days\": 3}",
+        "\n<think>hm</think>{\"name\": \"self_set_volume\", \"parameters\": {\"days\": 3}}",
+    ] {
+        assert_eq!(said(text).trim(), volume, "{text}");
+    }
+    let one = r#"{"name": "self_set_volume", "parameters": {"days": 3}}"#;
+    let other = r#"{"name": "get_weather", "parameters": {}}"#;
+    let both = r#"«self_set_volume{"days":3}»get_weather{}»"#;
+    for between in ["; ", "\n", ""] {
+        assert_eq!(said(&format!("{one}{between}{other}")), both, "{between:?}");
+    }
+    assert_eq!(said(&format!("```json\n{one}\n{other}\n```")), both);
+    assert_eq!(said("[self_set_volume(days=3), get_weather()]"), both);
+    assert_eq!(said(&format!("{one};")), volume);
+    assert_eq!(said(">>>all\nHello."), "Hello.");
+}
+
+#[test]
+fn plain_json_behind_a_word_is_a_call_if_nothing_follows() {
+    let call = r#"{"name": "self_set_volume", "parameters": {"days": 3}}"#;
+    let made = r#"«self_set_volume{"days":3}»"#;
+    assert_eq!(said(&format!("Sure.\n{call}")), format!("Sure.\n{made}"));
+    assert_eq!(said(&format!("Sure.\n\n```json\n{call}\n```\n")).trim(), format!("Sure.\n{made}"));
+    let long = "A call of a tool is an object with a name and with parameters. ".repeat(3);
+    for text in [
+        format!("Sure. {call}"),
+        format!("For example:\n```json\n{call}\n```"),
+        format!("It is this：\n{call}"),
+        format!("Sure.\n```json\n{call}\n```\nThat is how."),
+        format!("Sure.\n{call}\nThat is how."),
+        format!("{long}\n{call}"),
+        "Sure.\n{\"name\": \"self_set_volume\"}".to_owned(),
+        "Sure.\n[1] is it.\n> x\n{\"a\": 1}\n".to_owned(),
+    ] {
+        assert_eq!(said(&text), text);
+    }
 }
 
 #[test]
@@ -405,6 +612,18 @@ fn other_json_is_text() {
         r#"{"name": "self_set_volume", "parameters": {"days""#,
         r#"{"name": "unknown", "parameters": {}}"#,
         r#"Write {"name": "self_set_volume", "parameters": {}} to call it."#,
+        "[self_set_volume](https://example.org)",
+        "[self_set_volume(days=3)] is a list.",
+        "[self_set_volume(3)]",
+        "[x(1)]",
+        "self_set_volume\nis a tool.",
+        "self_set_volume\n{\"x\": 3}",
+        "self_set_volume\n{\"days\": 3} sets it.",
+        "self",
+        "functools is a module.",
+        ">>> print(1)",
+        ">>>",
+        "commentary to come.",
     ] {
         assert_eq!(said(text), text);
     }

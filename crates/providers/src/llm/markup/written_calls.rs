@@ -1,22 +1,33 @@
 //! Tool calls that a model wrote as text, in the known formats, converted to real calls. Not for
 //! their position in an answer.
 //!
-//! - `{"name": "f", "arguments": {..}}`, one or several, also in an array (Qwen, Hermes, Granite);
+//! - `{"name": "f", "arguments": {..}}`, one or several, also in an array or as Python writes it
+//!   (Qwen, Hermes, Granite), and `{"f": {..}}` (Apertus);
 //! - `<function=f>{..}</function>`, or with `<parameter=x>1</parameter>` in it (Llama, Qwen-Coder);
-//! - `f <arg_key>x</arg_key> <arg_value>1</arg_value>` (GLM);
+//! - `f <arg_key>x</arg_key> <arg_value>1</arg_value>`, or only `f` (GLM, LongCat);
 //! - `f{..}`, with tokens around the name (Mistral, Kimi, DeepSeek, gpt-oss);
 //! - `<invoke name="f">` with `<parameter name="x">1</parameter>` in it (Claude, MiniMax, DeepSeek);
-//! - `[f(x=1)]`, as in Python (LFM, Gemma), and `call:f{x:1}` (Gemma).
+//! - `[f(x=1)]`, as in Python (LFM, Gemma, Llama), and `call:f{x:1}` (Gemma).
 
 use hearken_ports::OfferedTool;
 use serde_json::{Map, Value};
 
+use super::literal::Literal;
+use super::objects::{self, Reading};
+
 /// Most calls of one text. Further ones are ignored.
-const MAX_CALLS: usize = 16;
+pub(super) const MAX_CALLS: usize = 16;
+
+/// Most objects of one text that are read as Python writes them.
+const MAX_LITERALS: usize = 16;
+
+/// Tool, with its arguments.
+pub(super) type Call = (String, Map<String, Value>);
 
 /// Returns the calls of offered tools in the text between two marks: each tool's name as it was
-/// offered, and its arguments as a JSON object. Other text is ignored.
-pub(super) fn calls(text: &str, tools: &[OfferedTool]) -> Vec<(String, String)> {
+/// offered, and its arguments as a JSON object. Other text is ignored. `closed`: the text has its
+/// closing mark, so a name alone is a call without arguments.
+pub(super) fn calls(text: &str, closed: bool, tools: &[OfferedTool]) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let begins = ["<|tool_call_begin|>", "<｜tool▁call▁begin｜>", "<|tool▁call▁begin|>"];
     let parts = begins.iter().fold(vec![text], |parts, mark| {
@@ -28,17 +39,21 @@ pub(super) fn calls(text: &str, tools: &[OfferedTool]) -> Vec<(String, String)> 
             .or_else(|| pairs(part, tools))
             .or_else(|| expressions(part, tools))
             .or_else(|| bare_keys(part, tools))
-            .unwrap_or_else(|| objects(part, tools));
+            .or_else(|| if closed { alone(part, tools) } else { None })
+            .unwrap_or_else(|| from_objects(part, tools));
         found.extend(read);
     }
-    found.truncate(MAX_CALLS);
-    found
+    as_written(found)
+}
+
+/// Returns the arguments of these calls as text.
+pub(super) fn as_written(mut calls: Vec<Call>) -> Vec<(String, String)> {
+    calls.truncate(MAX_CALLS);
+    calls
         .into_iter()
         .map(|(name, arguments)| (name, Value::Object(arguments).to_string()))
         .collect()
 }
-
-type Call = (String, Map<String, Value>);
 
 /// Returns the offered tool of this name. Models write dots or slashes in names, as the tool may
 /// have been called before, and what it belongs to: `functions.f:0`.
@@ -64,25 +79,39 @@ fn elements(text: &str, tools: &[OfferedTool]) -> Option<Vec<Call>> {
         rest = after;
         let found = found.get_or_insert_default();
         let Some(tool) = offered(name.trim_matches(['"', '\'']), tools) else { continue };
-        let whole = serde_json::from_str(body.trim()).ok();
-        let arguments = whole.or_else(|| parameters(body, tool));
+        let arguments = objects::whole(body).or_else(|| parameters(body, tool));
+        let arguments = arguments.filter(|arguments| !objects::is_schema(arguments, tool));
         found.extend(arguments.map(|arguments| (tool.name.clone(), arguments)));
     }
     found
 }
 
+/// Parses `<parameter=x>1</parameter>`, one after the other. `None` if anything else stands between
+/// them: it may be an argument, too.
 fn parameters(body: &str, tool: &OfferedTool) -> Option<Map<String, Value>> {
     let mut arguments = Map::new();
-    for part in body.split("<parameter=").skip(1) {
+    let mut parts = body.split("<parameter=");
+    if parts.next().is_some_and(is_more) {
+        return None;
+    }
+    for part in parts {
         let (name, value) = part.split_once('>')?;
-        let value = value.split("</parameter>").next().unwrap_or_default();
+        let (value, behind) = value.split_once("</parameter>").unwrap_or((value, ""));
+        if is_more(behind) {
+            return None;
+        }
         let value = value.strip_prefix('\n').unwrap_or(value);
         let value = value.strip_suffix('\n').unwrap_or(value);
         let name = name.trim_matches(['"', '\'']);
         arguments.insert(name.to_owned(), as_declared(value, name, tool));
     }
-    let nothing = arguments.is_empty() && !body.trim().is_empty();
-    (!nothing).then_some(arguments)
+    Some(arguments)
+}
+
+/// Reports whether a text between parameters says anything: closing tags and tokens do not.
+fn is_more(text: &str) -> bool {
+    let text = text.trim();
+    !text.is_empty() && !text.starts_with("</") && !text.starts_with("<|")
 }
 
 /// Parses a value without quotes: a string if the tool declares one, else JSON.
@@ -100,23 +129,44 @@ fn invocations(text: &str, tools: &[OfferedTool]) -> Option<Vec<Call>> {
         let (name, body) = part.split_once('>')?;
         let Some(tool) = offered(name.trim().trim_matches(['"', '\'']), tools) else { continue };
         let body = body.split("invoke>").next().unwrap_or_default();
-        let mut arguments = Map::new();
-        for parameter in body.split("parameter name=").skip(1) {
-            let Some((head, value)) = parameter.split_once('>') else { continue };
-            let (name, attributes) = head.split_once(' ').unwrap_or((head, ""));
-            let name = name.trim_matches(['"', '\'']);
-            let value = value.rfind("parameter>").map_or(value, |closing| &value[..closing]);
-            let end = value.rfind("</").unwrap_or(value.len());
-            let value = value[..end].trim_matches('\n');
-            let value = match attributes.contains("string=\"true\"") {
-                true => Value::String(value.to_owned()),
-                false => as_declared(value, name, tool),
-            };
-            arguments.insert(name.to_owned(), value);
-        }
-        found.push((tool.name.clone(), arguments));
+        let arguments = named_parameters(body, tool).or_else(|| objects::whole(untagged(body)));
+        let arguments = arguments.filter(|arguments| !objects::is_schema(arguments, tool));
+        found.extend(arguments.map(|arguments| (tool.name.clone(), arguments)));
     }
     found
+}
+
+/// Parses `<parameter name="x">1</parameter>`, one after the other. `None` if anything else stands
+/// between them: it may be an argument, too.
+fn named_parameters(body: &str, tool: &OfferedTool) -> Option<Map<String, Value>> {
+    let mut arguments = Map::new();
+    let mut parts = body.split("parameter name=");
+    let before = parts.next().unwrap_or_default();
+    if !untagged(before).trim().is_empty() {
+        return None;
+    }
+    for part in parts {
+        let (head, value) = part.split_once('>')?;
+        let (name, attributes) = head.split_once(' ').unwrap_or((head, ""));
+        let name = name.trim_matches(['"', '\'']);
+        let (value, behind) = value.rsplit_once("parameter>").unwrap_or((value, ""));
+        if !untagged(behind).trim().is_empty() {
+            return None;
+        }
+        let end = value.rfind("</").unwrap_or(value.len());
+        let value = value[..end].trim_matches('\n');
+        let value = match attributes.contains("string=\"true\"") {
+            true => Value::String(value.to_owned()),
+            false => as_declared(value, name, tool),
+        };
+        arguments.insert(name.to_owned(), value);
+    }
+    Some(arguments)
+}
+
+/// Returns the text before its last tag, which belongs to what follows.
+fn untagged(text: &str) -> &str {
+    text.rsplit_once('<').map_or(text, |(text, _)| text)
 }
 
 /// Parses `[f(x=1), g(y="z")]`, also alone and in `print()`. None if it is nothing of that form.
@@ -124,7 +174,17 @@ fn expressions(text: &str, tools: &[OfferedTool]) -> Option<Vec<Call>> {
     let text = text.trim();
     let text =
         text.strip_prefix("print(").map_or(text, |inner| inner.strip_suffix(')').unwrap_or(inner));
-    let mut rest = text.trim().trim_start_matches('[');
+    sequence(text.trim().trim_start_matches('['), tools).map(|(found, _)| found)
+}
+
+/// Parses `[f(x=1), g(y="z")]` at the beginning of a text, and returns the text after it, too.
+pub(super) fn listed<'a>(text: &'a str, tools: &[OfferedTool]) -> Option<(Vec<Call>, &'a str)> {
+    let (found, behind) = sequence(text.strip_prefix('[')?, tools)?;
+    Some((found, behind.strip_prefix(']')?))
+}
+
+fn sequence<'a>(text: &'a str, tools: &[OfferedTool]) -> Option<(Vec<Call>, &'a str)> {
+    let mut rest = text;
     let mut found = Vec::new();
     loop {
         let (name, behind) = rest.split_once('(')?;
@@ -135,159 +195,69 @@ fn expressions(text: &str, tools: &[OfferedTool]) -> Option<Vec<Call>> {
         }
         let mut literal = Literal { rest: behind };
         let arguments = literal.keywords()?;
-        if let Some(tool) = offered(name, tools) {
-            found.push((tool.name.clone(), arguments));
-        }
+        // `f.call(x=1)` (Llama).
+        let tool = offered(name, tools)
+            .or_else(|| name.strip_suffix(".call").and_then(|name| offered(name, tools)));
+        found.extend(tool.map(|tool| (tool.name.clone(), arguments)));
         rest = literal.rest.trim_start();
         match rest.strip_prefix([',', ';']) {
             Some(behind) if found.len() < MAX_CALLS => rest = behind,
-            _ => return Some(found),
+            _ => return Some((found, rest)),
         }
     }
 }
 
-/// Values as Python writes them.
-struct Literal<'a> {
-    rest: &'a str,
-}
-
-/// Deepest nesting of a value.
-const MAX_DEPTH: usize = 16;
-
-impl Literal<'_> {
-    /// Parses `x=1, y=2)`.
-    fn keywords(&mut self) -> Option<Map<String, Value>> {
+/// Parses `call:f{x:1,y:<escape>text<escape>}`, one or several.
+fn bare_keys(text: &str, tools: &[OfferedTool]) -> Option<Vec<Call>> {
+    let mut found = Vec::new();
+    let mut rest = text.trim().strip_prefix("call:")?;
+    while found.len() < MAX_CALLS {
+        let (name, body) = rest.split_once('{')?;
+        let tool = offered(name, tools);
+        let mut literal = Literal { rest: body };
         let mut arguments = Map::new();
         loop {
-            self.skip_blanks();
-            if self.take(')') {
-                return Some(arguments);
+            literal.skip_blanks();
+            if literal.take('}') {
+                break;
             }
-            let (name, behind) = self.rest.split_once('=')?;
-            let name = name.trim().to_owned();
-            self.rest = behind;
-            arguments.insert(name, self.value(0)?);
-            self.skip_blanks();
-            if !self.take(',') && !self.rest.starts_with(')') {
-                return None;
-            }
+            let key = literal.key()?;
+            literal.skip_blanks();
+            let value = if literal.delimits() {
+                literal.value(0)?
+            } else {
+                let end = literal.rest.find([',', '}'])?;
+                let (word, behind) = literal.rest.split_at(end);
+                literal.rest = behind;
+                tool.map_or(Value::Null, |tool| as_declared(word.trim(), &key, tool))
+            };
+            arguments.insert(key, value);
+            literal.skip_blanks();
+            literal.take(',');
+        }
+        found.extend(tool.map(|tool| (tool.name.clone(), arguments)));
+        match literal.rest.trim_start().strip_prefix("call:") {
+            Some(behind) => rest = behind,
+            None => break,
         }
     }
-
-    fn skip_blanks(&mut self) {
-        self.rest = self.rest.trim_start();
-    }
-
-    fn take(&mut self, wanted: char) -> bool {
-        let behind = self.rest.strip_prefix(wanted);
-        self.rest = behind.unwrap_or(self.rest);
-        behind.is_some()
-    }
-
-    fn value(&mut self, depth: usize) -> Option<Value> {
-        self.skip_blanks();
-        if depth > MAX_DEPTH {
-            return None;
-        }
-        match self.rest.chars().next()? {
-            quote @ ('"' | '\'') => self.text(quote).map(Value::String),
-            '[' | '(' => {
-                self.rest = &self.rest[1..];
-                let mut items = Vec::new();
-                loop {
-                    self.skip_blanks();
-                    if self.take(']') || self.take(')') {
-                        return Some(Value::Array(items));
-                    }
-                    items.push(self.value(depth + 1)?);
-                    self.skip_blanks();
-                    self.take(',');
-                }
-            }
-            '{' => {
-                self.rest = &self.rest[1..];
-                let mut fields = Map::new();
-                loop {
-                    self.skip_blanks();
-                    if self.take('}') {
-                        return Some(Value::Object(fields));
-                    }
-                    let quote = self.rest.chars().next().filter(|c| matches!(c, '"' | '\''))?;
-                    let name = self.text(quote)?;
-                    self.skip_blanks();
-                    if !self.take(':') {
-                        return None;
-                    }
-                    fields.insert(name, self.value(depth + 1)?);
-                    self.skip_blanks();
-                    self.take(',');
-                }
-            }
-            _ => {
-                let end = self.rest.find([',', ')', ']', '}']).unwrap_or(self.rest.len());
-                let (word, behind) = self.rest.split_at(end);
-                self.rest = behind;
-                match word.trim() {
-                    "True" => Some(true.into()),
-                    "False" => Some(false.into()),
-                    "None" => Some(Value::Null),
-                    word => serde_json::from_str(word).ok(),
-                }
-            }
-        }
-    }
-
-    /// Parses a text in these quotes.
-    fn text(&mut self, quote: char) -> Option<String> {
-        let mut text = String::new();
-        let mut letters = self.rest.char_indices().skip(1);
-        while let Some((at, c)) = letters.next() {
-            match c {
-                '\\' => match letters.next()?.1 {
-                    'n' => text.push('\n'),
-                    't' => text.push('\t'),
-                    other => text.push(other),
-                },
-                c if c == quote => {
-                    self.rest = &self.rest[at + 1..];
-                    return Some(text);
-                }
-                c => text.push(c),
-            }
-        }
-        None
-    }
+    Some(found)
 }
 
-/// Parses `call:f{x:1,y:<escape>text<escape>}`.
-fn bare_keys(text: &str, tools: &[OfferedTool]) -> Option<Vec<Call>> {
-    const QUOTE: &str = "<escape>";
-    let (name, body) = text.trim().strip_prefix("call:")?.split_once('{')?;
-    let Some(tool) = offered(name, tools) else { return Some(Vec::new()) };
-    let mut arguments = Map::new();
-    let mut rest = body;
-    while let Some((key, behind)) = rest.split_once(':') {
-        let key = key.trim_matches([',', ' ', '\n', '"']);
-        let value = match behind.strip_prefix(QUOTE) {
-            Some(quoted) => {
-                let (value, behind) = quoted.split_once(QUOTE)?;
-                rest = behind;
-                Value::String(value.to_owned())
-            }
-            None => {
-                let end = behind.find([',', '}']).unwrap_or(behind.len());
-                rest = &behind[end..];
-                as_declared(behind[..end].trim(), key, tool)
-            }
-        };
-        arguments.insert(key.to_owned(), value);
-        rest = rest.trim_start_matches(',');
-    }
-    Some(vec![(tool.name.clone(), arguments)])
+/// Parses the name of a tool that has no arguments.
+fn alone(text: &str, tools: &[OfferedTool]) -> Option<Vec<Call>> {
+    let name = text.trim();
+    let is_name = |c: char| c.is_ascii_alphanumeric() || "_.-:/".contains(c);
+    let tool = offered(name, tools).filter(|_| name.chars().all(is_name))?;
+    Some(vec![(tool.name.clone(), Map::new())])
 }
 
 /// Parses a name, followed by its arguments as pairs of elements.
 fn pairs(text: &str, tools: &[OfferedTool]) -> Option<Vec<Call>> {
+    const LONGCAT: &str = "longcat_arg_";
+    if text.contains(LONGCAT) {
+        return pairs(&text.replace(LONGCAT, "arg_"), tools);
+    }
     let (name, body) = text.split_once("<arg_key>")?;
     let Some(tool) = offered(name, tools) else { return Some(Vec::new()) };
     let mut arguments = Map::new();
@@ -301,28 +271,40 @@ fn pairs(text: &str, tools: &[OfferedTool]) -> Option<Vec<Call>> {
 }
 
 /// Parses objects that contain their tool's name, or that follow it.
-fn objects(text: &str, tools: &[OfferedTool]) -> Vec<Call> {
+fn from_objects(text: &str, tools: &[OfferedTool]) -> Vec<Call> {
     let mut found = Vec::new();
     let mut rest = text;
+    let mut literals = 0;
     // Start of the text before the current object, after the previous one.
     let mut begun = 0;
     while let Some(at) = rest.find(['{', '[']) {
         let from = &rest[at..];
         let before = &text[begun..text.len() - from.len()];
         let mut values = serde_json::Deserializer::from_str(from).into_iter::<Value>();
-        let Some(Ok(value)) = values.next() else {
+        let read = match values.next() {
+            Some(Ok(value)) => Some((value, &from[values.byte_offset()..])),
+            _ if literals < MAX_LITERALS && from.starts_with('{') => {
+                literals += 1;
+                Literal::object(from).map(|(fields, behind)| (Value::Object(fields), behind))
+            }
+            _ => None,
+        };
+        let Some((value, behind)) = read else {
             // `[ARGS]` and similar tokens.
             rest = &from[1..];
             continue;
         };
-        rest = &from[values.byte_offset()..];
+        rest = behind;
         begun = text.len() - rest.len();
-        match value {
-            Value::Array(all) => found.extend(all.iter().filter_map(|one| object(one, tools))),
-            value => match object(&value, tools) {
-                Some(call) => found.push(call),
-                None => found.extend(named(before, value, tools)),
-            },
+        for one in objects::entries(&value) {
+            found.extend(match objects::read(one, tools) {
+                Reading::Call(call) | Reading::Named(call) => Some(call),
+                Reading::Other if std::ptr::eq(one, &value) => {
+                    keyed(one, tools).or_else(|| named(before, one, tools))
+                }
+                Reading::Other => keyed(one, tools),
+                Reading::Attempt | Reading::Told => None,
+            });
         }
         if found.len() >= MAX_CALLS {
             break;
@@ -331,33 +313,48 @@ fn objects(text: &str, tools: &[OfferedTool]) -> Vec<Call> {
     found
 }
 
-/// Parses `{"name": .., "arguments": ..}` and its variants.
-fn object(value: &Value, tools: &[OfferedTool]) -> Option<Call> {
-    let inner = value.get("function").filter(|function| function.is_object()).unwrap_or(value);
-    let name =
-        ["name", "function", "tool_name", "tool"].iter().find_map(|key| inner[key].as_str())?;
-    let tool = offered(name, tools)?;
-    let arguments = ["arguments", "parameters", "args", "input"]
-        .iter()
-        .find_map(|key| inner.get(key))
-        .unwrap_or(&Value::Null);
-    let arguments = match arguments {
-        Value::Object(arguments) => arguments.clone(),
-        Value::Null => Map::new(),
-        Value::String(text) if text.trim().is_empty() => Map::new(),
-        Value::String(text) => serde_json::from_str(text).ok()?,
-        _ => return None,
-    };
-    Some((tool.name.clone(), arguments))
+/// Parses `{"f": {..}}`.
+fn keyed(value: &Value, tools: &[OfferedTool]) -> Option<Call> {
+    let fields = value.as_object().filter(|fields| fields.len() == 1)?;
+    let (name, arguments) = fields.iter().next()?;
+    let tool = tools.iter().find(|tool| tool.name == *name)?;
+    let arguments = arguments.as_object().filter(|one| !objects::is_schema(one, tool))?;
+    Some((tool.name.clone(), arguments.clone()))
 }
 
-/// Parses arguments that follow a tool's name.
-fn named(before: &str, value: Value, tools: &[OfferedTool]) -> Option<Call> {
-    let Value::Object(arguments) = value else { return None };
-    let words = before.split(|c: char| !(c.is_ascii_alphanumeric() || "_-.".contains(c)));
-    let tool = words.filter(|word| !word.is_empty()).find_map(|word| {
-        let last = word.rsplit('.').next().unwrap_or_default();
-        offered(word, tools).or_else(|| offered(last, tools))
-    })?;
-    Some((tool.name.clone(), arguments))
+/// Parses arguments that follow a tool's name. Tokens and the words of a header may stand around the
+/// name, or an object that is not well-formed, but no sentence.
+fn named(before: &str, value: &Value, tools: &[OfferedTool]) -> Option<Call> {
+    const HEADERS: [&str; 11] = [
+        "analysis",
+        "assistant",
+        "call",
+        "commentary",
+        "function",
+        "functions",
+        "name",
+        "to",
+        "tool",
+        "tool_call",
+        "type",
+    ];
+    let arguments = value.as_object()?;
+    // `<|channel|>`, `[ARGS]`: what stands before the first bracket is no token. An attribute may be
+    // the name.
+    let plain = before.split(['<', '[']).enumerate().map(|(n, part)| match part.find(['>', ']']) {
+        Some(at) if n > 0 && !part[..at].contains('=') => &part[at + 1..],
+        _ => part,
+    });
+    let is_name = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    let mut words = plain
+        .flat_map(move |part| part.split(move |c: char| !is_name(c)))
+        .filter(|word| !word.is_empty());
+    let word = words.find(|word| !HEADERS.contains(word))?;
+    let last = word.rsplit('.').next().unwrap_or_default();
+    let tool = offered(word, tools).or_else(|| offered(last, tools))?;
+    let is_field = before.contains('{');
+    if is_field && !words.last().is_some_and(|key| objects::ARGUMENTS.contains(&key)) {
+        return None;
+    }
+    (!objects::is_schema(arguments, tool)).then(|| (tool.name.clone(), arguments.clone()))
 }

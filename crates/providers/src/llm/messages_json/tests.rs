@@ -177,8 +177,31 @@ fn ends_and_errors_are_told_apart() {
         assert_eq!(error(word), (kind, word.to_owned()));
     }
     assert_eq!(error("you said Hello"), (ProviderErrorKind::Fault, "unknown".into()));
-    let broken = AnswerAssembler::default().read("no JSON").unwrap_err();
-    assert_eq!(broken.kind, ProviderErrorKind::Protocol);
+    let mut pieces = AnswerAssembler::default();
+    pieces.read("no JSON").unwrap();
+    assert_eq!(pieces.unreadable().unwrap().kind, ProviderErrorKind::Protocol);
+    pieces.read("{}").unwrap();
+    assert!(pieces.unreadable().is_none());
+}
+
+#[test]
+fn arguments_are_read_once_wherever_they_stand() {
+    let begin = |name: &str, input: Value| json!({ "type": "content_block_start", "index": 0, "content_block": { "type": "tool_use", "id": "t", "name": name, "input": input } });
+    let more = |json: Value| json!({ "type": "content_block_delta", "index": 0, "delta": { "type": "input_json_delta", "partial_json": json } });
+    let input = || json!({ "x": 1 });
+    for (name, events) in [
+        ("f", vec![begin("f", input())]),
+        ("f", vec![begin("f", input()), more("{\"x\":1}".into())]),
+        ("f", vec![begin("f", input()), more("{\"x\"".into()), more(":1}".into())]),
+        ("f", vec![begin("f", json!({})), more("{\"x\"".into()), more(":1}".into())]),
+        ("f", vec![begin("f", json!({})), more(input())]),
+        ("f", vec![begin("f<|channel|>commentary", input())]),
+    ] {
+        let (deltas, broken) = read(&[&events[..], &[end("tool_use")]].concat());
+        assert!(broken.is_none());
+        let call = LlmDelta::Call(request("t", name, "{\"x\":1}"));
+        assert!(deltas.contains(&call), "{events:?}: {deltas:?}");
+    }
 }
 
 #[test]

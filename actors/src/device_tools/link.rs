@@ -10,7 +10,9 @@ use hearken_base::memory_pool::Reserved;
 use hearken_base::paced_log::PacedLog;
 use hearken_proto::device::Downlink;
 use rmcp::RoleClient;
-use rmcp::model::{ClientJsonRpcMessage, ClientRequest, RequestId};
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientNotification, ClientRequest, JsonRpcMessage, RequestId,
+};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde_json::{Value, json};
@@ -21,6 +23,9 @@ use crate::messages::DeviceOrder;
 
 /// Capacity of the queue of messages from a device. When it is full, the newest is dropped.
 pub const INBOUND: usize = 32;
+
+/// Most requests of which is known that they wait.
+const MAX_WAITING: usize = 64;
 
 /// Error: the socket did not accept a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -46,6 +51,10 @@ pub struct DeviceLink {
     extras: Extras,
     /// Message that the device sent before there was a link.
     first: Option<Reserved<Value>>,
+    /// Messages of a batch, the last first.
+    read: Vec<RxJsonRpcMessage<RoleClient>>,
+    /// Ids of the requests that wait for an answer, as rmcp counts them.
+    waiting: Vec<i64>,
     warnings: PacedLog,
 }
 
@@ -59,7 +68,17 @@ impl DeviceLink {
         extras: Extras,
     ) -> Self {
         let base = next_id.load(Ordering::Relaxed);
-        Self { device, inbound, next_id, base, extras, first: None, warnings: PacedLog::default() }
+        Self {
+            device,
+            inbound,
+            next_id,
+            base,
+            extras,
+            first: None,
+            read: Vec::new(),
+            waiting: Vec::new(),
+            warnings: PacedLog::default(),
+        }
     }
 
     /// Returns the link with a first message, which it reads before all others.
@@ -87,6 +106,50 @@ impl DeviceLink {
             SendError::Full(_) => LinkError::Busy,
             SendError::Closed(_) => LinkError::Gone,
         })
+    }
+}
+
+impl DeviceLink {
+    /// Notes which requests wait.
+    fn note(&mut self, sent: &TxJsonRpcMessage<RoleClient>) {
+        match sent {
+            JsonRpcMessage::Request(request) => {
+                if let RequestId::Number(id) = request.id {
+                    if self.waiting.len() == MAX_WAITING {
+                        self.waiting.remove(0);
+                    }
+                    self.waiting.push(id);
+                }
+            }
+            JsonRpcMessage::Notification(sent) => {
+                if let ClientNotification::CancelledNotification(cancelled) = &sent.notification {
+                    self.forget(cancelled.params.request_id.as_ref());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn forget(&mut self, answered: Option<&RequestId>) {
+        self.waiting.retain(|id| answered != Some(&RequestId::Number(*id)));
+    }
+
+    /// Reads one message. An answer without an id is that to the only request that waits.
+    fn read_one(&mut self, mut message: Value) -> Option<RxJsonRpcMessage<RoleClient>> {
+        if let [only] = self.waiting[..]
+            && repair::is_unaddressed(&message)
+            && let Some(fields) = message.as_object_mut()
+        {
+            fields.insert("id".into(), self.base.saturating_add(only).into());
+        }
+        let read = read(message, self.base, &self.warnings);
+        match &read {
+            Some(JsonRpcMessage::Response(answer)) => self.forget(Some(&answer.id)),
+            Some(JsonRpcMessage::Error(error)) => self.forget(error.id.as_ref()),
+            Some(_) => {}
+            None => tracing::debug!("dropped an MCP message of the device: it answers no request"),
+        }
+        read
     }
 }
 
@@ -119,22 +182,23 @@ impl Transport<RoleClient> for DeviceLink {
         &mut self,
         message: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), LinkError>> + Send + 'static {
+        self.note(&message);
         std::future::ready(self.send_message(&message))
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
-            let message = match self.first.take() {
+            if let Some(message) = self.read.pop() {
+                return Some(message);
+            }
+            let payload = match self.first.take() {
                 Some(message) => message,
                 None => self.inbound.lock().await.recv().await?,
             };
-            let (message, _weight) = message.into_parts();
-            match read(message, self.base, &self.warnings) {
-                Some(message) => return Some(message),
-                None => {
-                    tracing::debug!("dropped an MCP message of the device: it answers no request")
-                }
-            }
+            let (payload, _weight) = payload.into_parts();
+            let messages = repair::messages(payload).into_iter();
+            self.read = messages.filter_map(|message| self.read_one(message)).collect();
+            self.read.reverse();
         }
     }
 

@@ -5,6 +5,8 @@
 use std::sync::Arc;
 
 use hearken_dialogue::tools::{Introduction, Vision};
+use hearken_proto::json::{mended, weight_of_text};
+use hearken_proto::jsonrpc::{error_words, is_nothing, is_true};
 use serde_json::{Map, Value, json};
 
 /// MCP version of devices. It does not change.
@@ -12,6 +14,12 @@ const VERSION: &str = "2024-11-05";
 
 /// JSON-RPC code "internal error", for errors that come without a code.
 const NO_CODE: i64 = -32_603;
+
+/// Maximum number of messages in one payload.
+const MAX_BATCH: usize = 100;
+/// Largest weight of a payload or of a page's schemas that are written as text, in bytes of memory when parsed: that of the frame
+/// does not count them.
+const MAX_TEXT_WEIGHT: usize = 1 << 20;
 
 /// Extra content of messages to devices, beyond rmcp's own.
 #[derive(Clone, Default)]
@@ -65,6 +73,38 @@ fn renumber(id: Option<&mut Value>, base: i64) {
     }
 }
 
+/// Returns the messages of a payload, which other devices than firmware send as text or as an array.
+pub fn messages(payload: Value) -> Vec<Value> {
+    let payload = match payload {
+        Value::String(text) => parsed(&text, MAX_TEXT_WEIGHT).unwrap_or_default(),
+        other => other,
+    };
+    match payload {
+        Value::Array(batch) => batch.into_iter().take(MAX_BATCH).collect(),
+        one => vec![one],
+    }
+}
+
+/// Parses text that takes at most `max` bytes of memory when parsed.
+fn parsed(text: &str, max: usize) -> Option<Value> {
+    weight_of_text(text.as_bytes(), max).ok()?;
+    let mend = |_| mended(text).and_then(|text| serde_json::from_str(&text).ok());
+    serde_json::from_str(text).map_or_else(mend, Some)
+}
+
+/// Reports whether a message answers a request without saying which.
+pub fn is_unaddressed(message: &Value) -> bool {
+    let has = |field: &str| message.get(field).is_some_and(|value| !value.is_null());
+    !has("id") && !has("method") && (has("error") || message.get("result").is_some())
+}
+
+/// Returns the number of a request, also one that is written as text or as 3.0.
+fn number(id: &Value) -> Option<i64> {
+    let whole = || id.as_f64().filter(|id| id.fract() == 0.0 && id.abs() < 9.0e15);
+    let written = || whole().and_then(|id| format!("{id:.0}").parse().ok());
+    id.as_i64().or_else(written).or_else(|| id.as_str()?.parse().ok())
+}
+
 /// Converts a message of a device for rmcp. `None` if it answers a request from before `base`, or
 /// no request.
 pub fn incoming(message: Value, base: i64) -> Option<Value> {
@@ -73,10 +113,12 @@ pub fn incoming(message: Value, base: i64) -> Option<Value> {
     if message.contains_key("method") {
         return Some(Value::Object(message));
     }
-    let id = message.get("id")?;
-    let id = id.as_i64().or_else(|| id.as_str()?.parse().ok())?;
+    let id = number(message.get("id")?)?;
     let id = id.checked_sub(base).filter(|id| *id >= 0)?;
-    if let Some(error) = message.remove("error").filter(|e| !e.is_null()) {
+    // Some devices write both fields always.
+    let has_result = message.get("result").is_some_and(|result| !result.is_null());
+    let is_error = |error: &Value| !(error.is_null() || has_result && is_nothing(error));
+    if let Some(error) = message.remove("error").filter(is_error) {
         return Some(error_reply(id, &error));
     }
     let result = result(message.remove("result").unwrap_or(Value::Null));
@@ -86,11 +128,7 @@ pub fn incoming(message: Value, base: i64) -> Option<Value> {
 /// Returns an error response with a code. Firmware leaves the code out.
 pub fn error_reply(id: i64, error: &Value) -> Value {
     let code = error["code"].as_i64().and_then(|code| i32::try_from(code).ok());
-    let message = match &error["message"] {
-        Value::String(message) => message.clone(),
-        Value::Null => error.as_str().map_or_else(|| error.to_string(), str::to_owned),
-        other => other.to_string(),
-    };
+    let message = error_words(error).unwrap_or_else(|| error.to_string());
     let code = code.map_or(NO_CODE, i64::from);
     json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
 }
@@ -120,15 +158,31 @@ fn initialized(result: &Map<String, Value>) -> Value {
     })
 }
 
+/// Places of a tool's schema: other servers than firmware name it as models' interfaces do.
+const SCHEMAS: [&str; 3] = ["inputSchema", "input_schema", "parameters"];
+
+/// Takes a schema, which may be written as text.
+fn schema(place: &mut Value, room: &mut usize) -> Option<Value> {
+    let schema = match place.take() {
+        Value::String(text) => {
+            *room -= weight_of_text(text.as_bytes(), *room).ok()?;
+            parsed(&text, MAX_TEXT_WEIGHT)?
+        }
+        other => other,
+    };
+    Some(schema).filter(Value::is_object)
+}
+
 /// Converts a list of tools. Leaves out tools without a name. A tool without a schema takes no
 /// arguments. One that is meant for people counts as destructive: firmware restarts and upgrades itself with them. An empty
 /// cursor means the end: devices other than firmware send it.
 fn listed(result: &mut Map<String, Value>) -> Value {
     let Some(Value::Array(tools)) = result.remove("tools") else { return json!({"tools": []}) };
+    let mut room = MAX_TEXT_WEIGHT;
     let tool = |mut tool: Value| {
         let name = tool["name"].as_str().filter(|name| !name.is_empty())?.to_owned();
         let description = tool["description"].as_str().unwrap_or_default().to_owned();
-        let schema = tool.get_mut("inputSchema").map(Value::take).filter(Value::is_object);
+        let schema = SCHEMAS.iter().find_map(|place| schema(tool.get_mut(*place)?, &mut room));
         let schema = schema.unwrap_or_else(|| json!({"type": "object"}));
         let mut told = json!({"name": name, "description": description, "inputSchema": schema});
         let hints = hints(&tool["annotations"]);
@@ -162,7 +216,7 @@ fn hints(annotations: &Value) -> Map<String, Value> {
 }
 
 fn called(result: &mut Map<String, Value>) -> Value {
-    let failed = result.get("isError").and_then(Value::as_bool).unwrap_or(false);
+    let failed = result.get("isError").is_some_and(is_true);
     let parts = match result.remove("content") {
         Some(Value::Array(parts)) => parts.into_iter().map(part).collect(),
         Some(Value::Null) | None if result.keys().all(|key| key == "isError") => Vec::new(),
@@ -175,18 +229,30 @@ fn called(result: &mut Map<String, Value>) -> Value {
 /// Converts a content part. Firmware wraps a picture as JSON in a string.
 fn part(part: Value) -> Value {
     let inner = match &part["image"] {
-        Value::String(inner) => serde_json::from_str(inner).unwrap_or(Value::Null),
+        Value::String(inner) => parsed(inner, MAX_TEXT_WEIGHT).unwrap_or_default(),
         Value::Object(inner) => Value::Object(inner.clone()),
         _ => Value::Null,
     };
     let image = if inner.is_object() { &inner } else { &part };
     if let (Some(data), Some(mime_type)) = (image["data"].as_str(), image["mimeType"].as_str()) {
+        let (mime_type, data) = bare_picture(mime_type, data);
         return json!({"type": "image", "data": data, "mimeType": mime_type});
     }
     match part["text"].as_str() {
         Some(words) => json!({"type": "text", "text": words}),
         None => text(&part),
     }
+}
+
+/// Returns the type and the data of a picture, which may be given as a data URL.
+fn bare_picture<'a>(mut mime_type: &'a str, mut data: &'a str) -> (&'a str, &'a str) {
+    while let Some(url) = data.strip_prefix("data:")
+        && let Some((kind, bare)) = url.split_once(";base64,")
+    {
+        mime_type = kind.split(';').next().filter(|kind| kind.contains('/')).unwrap_or(mime_type);
+        data = bare;
+    }
+    (mime_type, data)
 }
 
 fn text(value: &Value) -> Value {
@@ -219,6 +285,92 @@ mod tests {
         );
         let error = read(json!({"id": "12", "error": "no"}));
         assert_eq!(error, r#"{"error":{"code":-32603,"message":"no"},"id":2,"jsonrpc":"2.0"}"#);
+    }
+
+    #[test]
+    fn an_error_tells_its_reason_and_an_empty_one_is_none() {
+        for error in [
+            json!("locked"),
+            json!({"code": -1, "data": "locked"}),
+            json!({"detail": [{"message": "locked"}]}),
+            json!({"message": "", "error": {"reason": "locked"}}),
+        ] {
+            let told = incoming(json!({"id": 12, "error": error, "result": {}}), 10).unwrap();
+            assert_eq!(told["error"]["message"], "locked", "{error}");
+        }
+        for nothing in [json!(null), json!({}), json!(""), json!(false)] {
+            let told = incoming(json!({"id": 12, "error": nothing, "result": "said"}), 10).unwrap();
+            assert_eq!(told["result"]["content"][0]["text"], "said", "{nothing}");
+        }
+        assert!(incoming(json!({"id": 12, "error": {}}), 10).unwrap().get("error").is_some());
+    }
+
+    #[test]
+    fn ids_failures_and_payloads_have_many_forms() {
+        for (id, read) in [(json!(12.0), true), (json!("12"), true), (json!(12.5), false)] {
+            let told = incoming(json!({"id": id, "result": {}}), 10);
+            assert_eq!(told.is_some_and(|told| told["id"] == 2), read, "{id}");
+        }
+        for (failed, is_failed) in [
+            (json!(true), true),
+            (json!(1), true),
+            (json!("true"), true),
+            (json!(false), false),
+            (json!(0), false),
+            (json!("false"), false),
+            (json!(null), false),
+        ] {
+            let told = incoming(json!({"id": 12, "result": {"isError": failed}}), 10).unwrap();
+            assert_eq!(told["result"]["isError"], is_failed, "{failed}");
+        }
+        let one = json!({"id": 12, "result": {}});
+        for (payload, count) in [
+            (one.clone(), 1),
+            (json!(one.to_string()), 1),
+            (json!([one, one]), 2),
+            (json!(json!([one, one]).to_string()), 2),
+            (json!([]), 0),
+        ] {
+            assert_eq!(messages(payload.clone()), vec![one.clone(); count], "{payload}");
+        }
+        assert_eq!(messages(json!(r#"{"a":NaN}"#)), [json!({"a": null})]);
+        assert_eq!(messages(json!("x")), [Value::Null]);
+        let heavy = format!("[{}]", vec!["[1]"; 9_000].join(","));
+        assert_eq!(messages(json!(heavy)), [Value::Null]);
+    }
+
+    #[test]
+    fn only_an_answer_may_lack_its_id() {
+        for (message, is_unaddressed_answer) in [
+            (json!({"id": null, "error": {"message": "no"}}), true),
+            (json!({"error": "no"}), true),
+            (json!({"id": null, "result": null}), true),
+            (json!({"id": 3, "error": "no"}), false),
+            (json!({"method": "notifications/x"}), false),
+            (json!({"method": "ping", "result": 1}), false),
+            (json!({"id": null, "error": null}), false),
+            (json!([]), false),
+            (json!("x"), false),
+        ] {
+            assert_eq!(is_unaddressed(&message), is_unaddressed_answer, "{message}");
+        }
+    }
+
+    #[test]
+    fn schemas_and_pictures_are_found_in_other_forms() {
+        let schema = json!({"type": "object", "properties": {"on": {"type": "boolean"}}});
+        for tool in [
+            json!({"name": "a", "input_schema": schema}),
+            json!({"name": "a", "parameters": schema}),
+            json!({"name": "a", "inputSchema": schema.to_string()}),
+        ] {
+            let page = incoming(json!({"id": 10, "result": {"tools": [tool]}}), 10).unwrap();
+            assert_eq!(page["result"]["tools"][0]["inputSchema"], schema, "{tool}");
+        }
+        let picture = json!({"type": "image", "mimeType": "image/jpeg", "data": "data:image/png;base64,QUJD"});
+        let told = incoming(json!({"id": 10, "result": {"content": [picture]}}), 10).unwrap();
+        let expected = json!({"type": "image", "mimeType": "image/png", "data": "QUJD"});
+        assert_eq!(told["result"]["content"][0], expected);
     }
 
     #[test]

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use super::connected_source::{ConnectedSource, SourceKind};
 use super::connection::{Connection, ProtocolEra};
 use super::elicitation::ElicitationPolicy;
-use super::jsonrpc_repair::Repair;
+use super::jsonrpc_repair::{MessageReader, Repair};
 use super::link::Link;
 use super::pins::Pins;
 use super::refresh_loop;
@@ -288,8 +288,7 @@ impl AdmittedClient {
         let transport = Frames {
             incoming,
             outgoing: Some(outgoing),
-            read: Vec::new(),
-            repair: Repair::default(),
+            messages: MessageReader::new(Repair::default()),
         };
         let opening = Connection::open(transport, ProtocolEra::Oldest, ElicitationPolicy::Declined);
         let opened = timeout(HANDSHAKE_WITHIN, opening).await;
@@ -341,9 +340,7 @@ fn named(given: &str) -> String {
 struct Frames {
     incoming: mpsc::Receiver<HeldText>,
     outgoing: Option<mpsc::Sender<String>>,
-    /// Messages of a batch, the last first.
-    read: Vec<RxJsonRpcMessage<RoleClient>>,
-    repair: Repair,
+    messages: MessageReader,
 }
 
 /// Error: a frame could not be sent.
@@ -363,7 +360,7 @@ impl Transport<RoleClient> for Frames {
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), FrameError>> + Send + 'static {
         let outgoing = self.outgoing.clone();
-        self.repair.note(&item);
+        self.messages.note(&item);
         async move {
             let text = serde_json::to_string(&item)?;
             let outgoing = outgoing.ok_or(FrameError::Gone)?;
@@ -373,12 +370,10 @@ impl Transport<RoleClient> for Frames {
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
-            if let Some(message) = self.read.pop() {
+            if let Some(message) = self.messages.next().await {
                 return Some(message);
             }
-            let text = self.incoming.recv().await?;
-            self.read = self.repair.read(&text);
-            self.read.reverse();
+            self.messages.begin(self.incoming.recv().await?);
         }
     }
 

@@ -1,24 +1,27 @@
 //! HTTP client of rmcp's transport: reads what real servers answer, with [`Repair`], and tells a lost session in whatever form it
 //! is told. Not for sessions and streams, which are rmcp's.
 
+mod events;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bytes::Bytes;
-use futures_util::stream::{self, BoxStream};
-use futures_util::{Stream, StreamExt as _, TryStreamExt as _};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use reqwest::header::{
     ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
 };
 use reqwest::{Response, StatusCode};
-use rmcp::model::{ClientJsonRpcMessage, ClientRequest, JsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, JsonRpcMessage, ServerJsonRpcMessage,
+};
 use rmcp::transport::streamable_http_client::{
     AuthRequiredError, HttpStatusError, SseError, StreamableHttpClient, StreamableHttpError,
     StreamableHttpPostResponse,
 };
-use sse_stream::{Sse, SseStream};
+use sse_stream::Sse;
 
+use self::events::Events;
 use super::jsonrpc_repair::Repair;
 use super::mapping;
 
@@ -31,7 +34,6 @@ pub(super) const MAX_MESSAGE_BYTES: usize = 16 << 20;
 const MAX_ERROR_BYTES: usize = 64 << 10;
 
 type HttpError = StreamableHttpError<reqwest::Error>;
-type Events = BoxStream<'static, Result<Sse, SseError>>;
 
 /// HTTP client of one connection to a server.
 #[derive(Clone)]
@@ -39,12 +41,14 @@ pub(super) struct RepairingClient {
     client: reqwest::Client,
     /// The session seems to be lost: it is begun again before the next message is sent.
     is_lost: Arc<AtomicBool>,
+    /// The session was begun again because of an error in an answer, and nothing was answered since: such an error is the answer.
+    is_begun_again: Arc<AtomicBool>,
 }
 
 impl RepairingClient {
     /// Creates the client of a connection.
     pub(super) fn new(client: reqwest::Client) -> Self {
-        Self { client, is_lost: Arc::default() }
+        Self { client, is_lost: Arc::default(), is_begun_again: Arc::default() }
     }
 }
 
@@ -84,17 +88,32 @@ impl StreamableHttpClient for RepairingClient {
         if !status.is_success() {
             return self.refused(response, &message, in_session).await;
         }
-        let mut repair = Repair::default();
-        repair.note(&message);
+        let repair = repair_of(&message);
         let session = header(&response, &SESSION);
         if kind(&response).contains("event-stream") {
-            let events = repaired(response, repair);
+            let is_lost = in_session.then(|| Arc::clone(&self.is_lost));
+            let events = repaired(response, repair, is_lost);
             return Ok(StreamableHttpPostResponse::Sse(events, session));
         }
         let kind = kind(&response);
         let body = body(response, MAX_MESSAGE_BYTES).await?;
-        match answer(&mut repair, &body) {
-            Some(answer) => Ok(StreamableHttpPostResponse::Json(answer, session)),
+        // Only what is no message is told of.
+        let told = mapping::short(&body);
+        match answer(&repair, body).await {
+            Some(JsonRpcMessage::Error(error))
+                if in_session
+                    && tells_lost_session(&error.error)
+                    && !self.is_begun_again.swap(true, Ordering::Relaxed) =>
+            {
+                Err(StreamableHttpError::SessionExpired)
+            }
+            Some(answer) => {
+                // Not that to the handshake itself.
+                if in_session && matches!(answer, JsonRpcMessage::Response(_)) {
+                    self.is_begun_again.store(false, Ordering::Relaxed);
+                }
+                Ok(StreamableHttpPostResponse::Json(answer, session))
+            }
             // Nothing is answered to a notification, in whatever form.
             None if !matches!(message, JsonRpcMessage::Request(_)) => {
                 Ok(StreamableHttpPostResponse::Accepted)
@@ -103,7 +122,7 @@ impl StreamableHttpClient for RepairingClient {
                 Err(StreamableHttpError::UnexpectedContentType(Some(kind)))
             }
             None => Err(StreamableHttpError::UnexpectedServerResponse(
-                format!("its answer is no message: {}", mapping::short(&body)).into(),
+                format!("its answer is no message: {told}").into(),
             )),
         }
     }
@@ -162,9 +181,16 @@ async fn body(response: Response, most: usize) -> Result<String, HttpError> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
+/// The reader of what answers this message.
+fn repair_of(message: &ClientJsonRpcMessage) -> Repair {
+    let repair = Repair::of_configured();
+    repair.note(message);
+    repair
+}
+
 /// The message of a text that answers the request; where there is none, the first.
-fn answer(repair: &mut Repair, text: &str) -> Option<ServerJsonRpcMessage> {
-    let mut messages = repair.read(text);
+async fn answer(repair: &Repair, text: String) -> Option<ServerJsonRpcMessage> {
+    let mut messages = repair.read_apart(text).await;
     let is_answer = |message: &ServerJsonRpcMessage| {
         matches!(message, JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_))
     };
@@ -198,18 +224,16 @@ impl RepairingClient {
             None => {}
         }
         let is_forbidden = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
-        let mut repair = Repair::default();
-        repair.note(message);
+        let told = mapping::short(&body);
         if !is_forbidden
             && status != StatusCode::TOO_MANY_REQUESTS
-            && let Some(error @ JsonRpcMessage::Error(_)) = answer(&mut repair, &body)
+            && let Some(error @ JsonRpcMessage::Error(_)) = answer(&repair_of(message), body).await
         {
             return Ok(StreamableHttpPostResponse::Json(error, session));
         }
         if status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error() {
             return Err(HttpStatusError::new(status.as_u16(), retry_after).into());
         }
-        let told = mapping::short(&body);
         Err(StreamableHttpError::UnexpectedServerResponse(format!("HTTP {status}: {told}").into()))
     }
 }
@@ -228,79 +252,90 @@ enum LostSession {
     AtWork,
 }
 
+/// Words that say of the session in which a message was sent that it is lost.
+const LOST: [&str; 7] = [
+    "session not found",
+    "unknown session",
+    "invalid session",
+    "session expired",
+    "session has expired",
+    "no valid session",
+    "server not initialized",
+];
+
+fn says(body: &str, words: &[&str]) -> bool {
+    words.iter().any(|words| body.contains(words))
+}
+
 /// The protocol says 404. Servers also say that they do not know the session, or that they were not initialised, with another
-/// status: 400 (Python's SDK), 410, 500, 503. An error of a tool may speak of another session, such as that of a bank.
+/// status: 400 (Python's SDK), 401, 403, 409, 410, 500, 503. An error of a tool may speak of another session, such as that of a
+/// bank.
 fn lost_session(status: StatusCode, body: &str) -> Option<LostSession> {
-    const UNREAD: [&str; 6] = [
-        "session id",
-        "session not found",
-        "valid session",
-        "unknown session",
-        "no session",
-        "not initialized",
-    ];
+    const UNREAD: [&str; 4] = ["session id", "valid session", "no session", "not initialized"];
     let body = body.to_lowercase();
+    let is_lost = says(&body, &LOST);
     let says_so = body.contains("session") || body.contains("not initialized");
     match status {
         StatusCode::NOT_FOUND | StatusCode::GONE => Some(LostSession::Instead),
-        StatusCode::BAD_REQUEST if UNREAD.iter().any(|words| body.contains(words)) => {
+        StatusCode::BAD_REQUEST if is_lost || says(&body, &UNREAD) => Some(LostSession::Instead),
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::CONFLICT if is_lost => {
             Some(LostSession::Instead)
         }
-        status if says_so && (status == StatusCode::BAD_REQUEST || status.is_server_error()) => {
-            Some(LostSession::AtWork)
-        }
+        StatusCode::BAD_REQUEST | StatusCode::CONFLICT if says_so => Some(LostSession::AtWork),
+        status if says_so && status.is_server_error() => Some(LostSession::AtWork),
         _ => None,
     }
 }
 
-/// Error of a stream of events.
-#[derive(Debug, thiserror::Error)]
-enum StreamError {
-    #[error(transparent)]
-    Http(#[from] reqwest::Error),
-    #[error("an event is longer than {0} bytes")]
-    TooLong(usize),
+/// Reports whether an error says that the session is lost, and that the message was therefore not carried out. Its code must be
+/// one of a server, not that of a tool that has failed.
+fn tells_lost_session(error: &ErrorData) -> bool {
+    /// Of servers that were not initialised; the protocol has it for another error.
+    const NOT_INITIALISED: ErrorCode = ErrorCode(-32_002);
+    let words = error.message.to_lowercase();
+    let is_of_server = (-32_099..=-32_000).contains(&error.code.0);
+    (is_of_server || error.code == ErrorCode::INVALID_REQUEST) && says(&words, &LOST)
+        || error.code == NOT_INITIALISED && words.contains("not initialized")
 }
 
-/// Returns the events of an answer, each with one message as rmcp reads it.
-fn repaired(response: Response, mut repair: Repair) -> Events {
-    let events = SseStream::from_bytes_stream(bounded(response.bytes_stream(), MAX_MESSAGE_BYTES));
-    let repaired = events.flat_map(move |event| {
-        let mut events = match event {
-            Ok(event) => told(&mut repair, event).into_iter().map(Ok).collect(),
-            Err(error) => vec![Err(error)],
-        };
-        events.reverse();
-        stream::iter(std::iter::from_fn(move || events.pop()))
+/// Returns the events of an answer, each with one message as rmcp reads it. Notes a lost session, where there was one.
+fn repaired(response: Response, repair: Repair, is_lost: Option<Arc<AtomicBool>>) -> Events {
+    let events = events::events(response.bytes_stream(), MAX_MESSAGE_BYTES);
+    let repaired = events.then(move |event| {
+        let repair = repair.clone();
+        let is_lost = is_lost.clone();
+        async move {
+            match event {
+                Ok(event) => told(&repair, event, is_lost.as_deref()).await,
+                Err(error) => vec![Err(error)],
+            }
+        }
     });
-    repaired.boxed()
+    repaired.flat_map(stream::iter).boxed()
 }
 
 /// The messages of an event; the event itself where it has none, such as one that only has an id.
-fn told(repair: &mut Repair, event: Sse) -> Vec<Sse> {
-    let messages = event.data.as_deref().map(|data| repair.read(data)).unwrap_or_default();
+async fn told(
+    repair: &Repair,
+    mut event: Sse,
+    is_lost: Option<&AtomicBool>,
+) -> Vec<Result<Sse, SseError>> {
+    let data = event.data.take().unwrap_or_default();
+    let messages = repair.read_apart(data).await;
     if messages.is_empty() {
-        return vec![event];
+        // What says nothing to us says nothing to rmcp.
+        return vec![Ok(event)];
     }
+    let lost = |message: &ServerJsonRpcMessage| matches!(message, JsonRpcMessage::Error(error) if tells_lost_session(&error.error));
+    if let Some(is_lost) = is_lost
+        && messages.iter().any(lost)
+    {
+        is_lost.store(true, Ordering::Relaxed);
+    }
+    // Whatever the event is called, it has a message.
+    event.event = None;
     let told = messages.iter().filter_map(|message| serde_json::to_string(message).ok());
-    told.map(|data| Sse { data: Some(data), ..event.clone() }).collect()
-}
-
-/// Fails once there are more bytes than `most` without the end of an event.
-fn bounded(
-    pieces: impl Stream<Item = reqwest::Result<Bytes>> + Send + 'static,
-    most: usize,
-) -> impl Stream<Item = Result<Bytes, StreamError>> + Send + 'static {
-    let mut since = 0;
-    pieces.map(move |piece| {
-        let piece = piece?;
-        since += piece.len();
-        let ends = piece.windows(2).any(|two| two == b"\n\n" || two == b"\r\r");
-        if ends || piece.windows(4).any(|four| four == b"\r\n\r\n") {
-            since = 0;
-        }
-        if since > most { Err(StreamError::TooLong(most)) } else { Ok(piece) }
-    })
+    told.map(|data| Ok(Sse { data: Some(data), ..event.clone() })).collect()
 }
 
 #[cfg(test)]
@@ -322,9 +357,52 @@ mod tests {
             (400, r#"{"error":{"message":"the date is wrong"}}"#, None),
             (500, "boom", None),
             (403, "session", None),
+            (401, r#"{"error":"invalid session"}"#, instead),
+            (403, "Session expired", instead),
+            (401, "who?", None),
+            (409, "Session not found", instead),
+            (409, "session conflict", at_work),
+            (409, "the light is on already", None),
+            (422, "session not found", None),
         ] {
             let status = StatusCode::from_u16(status).unwrap();
             assert_eq!(lost_session(status, body), lost, "{status} {body}");
         }
+    }
+
+    #[test]
+    fn only_an_error_of_the_server_tells_a_lost_session() {
+        for (code, message, is_lost) in [
+            (-32_001, "Session not found", true),
+            (-32_002, "Server not initialized", true),
+            (-32_002, "Not initialized", true),
+            (-32_600, "Bad Request: invalid session", true),
+            (-32_000, "the camera is not initialized", false),
+            (-32_603, "session not found", false),
+            (1, "session expired", false),
+            (-32_001, "the session of the bank is closed", false),
+        ] {
+            let error = ErrorData::new(ErrorCode(code), message, None);
+            assert_eq!(tells_lost_session(&error), is_lost, "{code} {message}");
+        }
+    }
+
+    #[tokio::test]
+    async fn events_have_one_message_each_and_no_other_name() {
+        let repair = Repair::of_configured();
+        let answer = r#"{"jsonrpc":"2.0","id":3,"result":{}}"#;
+        let event = |data: &str| Sse::default().event("response").id("1").data(data);
+        for (data, count) in [(format!("[{answer},{answer}]"), 2), (answer.into(), 1)] {
+            let told = told(&repair, event(&data), None).await;
+            let told: Vec<Sse> = told.into_iter().map(Result::unwrap).collect();
+            assert_eq!(told.len(), count);
+            assert!(told.iter().all(|one| one.event.is_none() && one.id.as_deref() == Some("1")));
+        }
+        let other = told(&repair, event("[DONE]"), None).await.swap_remove(0).unwrap();
+        assert_eq!((other.event.as_deref(), other.data), (Some("response"), None));
+        let lost = AtomicBool::new(false);
+        let error = r#"{"id":3,"error":{"code":-32001,"message":"Session not found"}}"#;
+        told(&repair, event(error), Some(&lost)).await;
+        assert!(lost.load(Ordering::Relaxed));
     }
 }

@@ -1,121 +1,196 @@
 //! Reader of the JSON-RPC messages of one tool server, over whatever transport: it repairs the mistakes of real servers, so that
-//! every call ends, and one odd tool or one odd block costs nothing else. What rmcp reads is not touched. Pure.
+//! every call ends, and one odd tool or one odd block costs nothing else. What rmcp reads is not touched. The results of the
+//! methods are those of [`results`]. Pure, except for [`reading`].
 
-use hearken_proto::json::weight_of_text;
+mod reading;
+mod results;
+mod text;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use hearken_proto::json::{MAX_WEIGHT, weight_of_text};
+use hearken_proto::jsonrpc::{error_words, is_nothing};
 use rmcp::model::{
-    CallToolResult, ClientJsonRpcMessage, ContentBlock, InitializeResult, JsonRpcMessage,
-    RequestId, ServerJsonRpcMessage, Tool,
+    ClientJsonRpcMessage, ClientNotification, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
 };
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
-use serde_json::{Map, Value, json};
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::{Value, json};
+
+pub(super) use self::reading::MessageReader;
 
 /// Error code for an error that has none (JSON-RPC: internal error).
 const INTERNAL: i64 = -32_603;
 /// Maximum number of messages in one frame; only MCP 2025-03-26 had batches.
 pub(super) const MAX_BATCH: usize = 100;
-/// Largest weight of a message, in bytes of memory when parsed: a list of a hundred tools weighs some
-/// 4 MiB.
-const MAX_WEIGHT: usize = 32 << 20;
+/// Largest weight of a message of a server that the operator has configured, in bytes of memory when parsed: a list of a hundred
+/// tools weighs some 4 MiB.
+const MAX_WEIGHT_CONFIGURED: usize = 32 << 20;
 /// Most requests of which is known what was asked.
 const MAX_WAITING: usize = 256;
-/// Version of a server that does not tell its own: the newest that has batches and no rules of its own for results.
-const VERSION: &str = "2025-03-26";
+/// Why a message is of no use.
+const UNREADABLE: &str = "cannot be read";
 
-/// What is read of a message that is too heavy: which request it answers.
+/// What is read of a message that is not read as a whole: which request it answers.
 #[derive(Deserialize)]
-struct Answer {
+struct Outline {
     id: Option<RequestId>,
+    method: Option<IgnoredAny>,
 }
 
-/// Reader of the messages of one connection.
-#[derive(Debug, Default)]
+/// Reader of the messages of one connection; clones share what they know of it.
+#[derive(Debug, Clone)]
 pub(super) struct Repair {
     /// Requests that wait for an answer, with their methods.
-    waiting: Vec<(RequestId, String)>,
+    waiting: Arc<Mutex<Vec<(RequestId, String)>>>,
+    /// Largest weight of a message, in bytes of memory when parsed.
+    max_weight: usize,
+}
+
+impl Default for Repair {
+    /// Creates the reader for a peer that connects by itself.
+    fn default() -> Self {
+        Self { waiting: Arc::default(), max_weight: MAX_WEIGHT }
+    }
 }
 
 impl Repair {
-    /// Notes what is sent: an answer is read as one to its request.
-    pub(super) fn note(&mut self, sent: &ClientJsonRpcMessage) {
-        let JsonRpcMessage::Request(request) = sent else { return };
-        if self.waiting.len() == MAX_WAITING {
-            self.waiting.remove(0);
-        }
-        self.waiting.push((request.id.clone(), request.request.method().to_owned()));
+    /// Creates the reader for a server that the operator has configured.
+    pub(super) fn of_configured() -> Self {
+        Self { max_weight: MAX_WEIGHT_CONFIGURED, ..Self::default() }
     }
 
-    /// Parses the messages of one text; empty if none is usable.
-    pub(super) fn read(&mut self, text: &str) -> Vec<ServerJsonRpcMessage> {
+    fn waiting(&self) -> MutexGuard<'_, Vec<(RequestId, String)>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes what is sent: an answer is read as one to its request.
+    pub(super) fn note(&self, sent: &ClientJsonRpcMessage) {
+        let mut waiting = self.waiting();
+        match sent {
+            JsonRpcMessage::Request(request) => {
+                if waiting.len() == MAX_WAITING {
+                    waiting.remove(0);
+                }
+                waiting.push((request.id.clone(), request.request.method().to_owned()));
+            }
+            JsonRpcMessage::Notification(sent) => {
+                if let ClientNotification::CancelledNotification(cancelled) = &sent.notification {
+                    let cancelled = cancelled.params.request_id.as_ref();
+                    waiting.retain(|(id, _)| Some(id) != cancelled);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Parses the messages of one text; empty if none is usable. Behind what is no JSON, such as a word of a log, only answers
+    /// to what was asked are read: the rest may be told of, not sent.
+    pub(super) fn read(&self, text: &str) -> Vec<ServerJsonRpcMessage> {
         let text = text.trim_start_matches('\u{feff}').trim();
-        if let Err(error) = weight_of_text(text.as_bytes(), MAX_WEIGHT) {
+        if let Err(error) = weight_of_text(text.as_bytes(), self.max_weight) {
             tracing::warn!(%error, bytes = text.len(), "a message of a tool server is not read");
             return self.unread(text, &error.to_string()).into_iter().collect();
         }
-        match serde_json::from_str(text) {
-            Ok(Value::Array(batch)) => {
-                batch.into_iter().take(MAX_BATCH).filter_map(|one| self.message(one)).collect()
-            }
-            Ok(value) => self.message(value).into_iter().collect(),
-            Err(_) => {
-                tracing::debug!(bytes = text.len(), "ignored a message of a tool server: not JSON");
-                Vec::new()
-            }
-        }
+        let Some(found) = text::values(text, self.max_weight) else {
+            tracing::debug!(bytes = text.len(), "ignored a message of a tool server: not JSON");
+            return self.unread(text, UNREADABLE).into_iter().collect();
+        };
+        let each = found.values.into_iter().flat_map(|value| match value {
+            Value::Array(batch) => batch,
+            one => vec![one],
+        });
+        each.filter(|one| found.is_all || self.is_awaited(one))
+            .take(MAX_BATCH)
+            .filter_map(|one| self.message(one))
+            .collect()
     }
 
     /// Ends the request that a message answers which is not read.
-    fn unread(&mut self, text: &str, why: &str) -> Option<ServerJsonRpcMessage> {
-        let Answer { id } = serde_json::from_str(text).ok()?;
-        let id = serde_json::to_value(id?).ok()?;
+    pub(super) fn unread(&self, text: &str, why: &str) -> Option<ServerJsonRpcMessage> {
+        let id = match serde_json::from_str(text) {
+            Ok(Outline { method: Some(_), .. }) => return None,
+            Ok(Outline { id, .. }) => serde_json::to_value(id?).ok()?,
+            Err(_) => text::outer_id(text).filter(|id| place(&self.waiting(), id).is_some())?,
+        };
         let (id, _) = self.answered(Some(&id), true)?;
-        let error = json!({"code": INTERNAL, "message": format!("the answer {why}")});
-        parsed(&json!({"jsonrpc": "2.0", "id": id, "error": error}))
+        failed(&id, &format!("the answer {why}"))
     }
 
-    fn message(&mut self, mut value: Value) -> Option<ServerJsonRpcMessage> {
+    fn message(&self, mut value: Value) -> Option<ServerJsonRpcMessage> {
         let fields = value.as_object_mut()?;
         fields.insert("jsonrpc".into(), "2.0".into());
         if fields.contains_key("method") {
             return parsed(&value);
         }
         let error = fields.remove("error").filter(|error| !error.is_null());
+        // Some servers write both fields always.
+        let has_result = fields.get("result").is_some_and(|result| !result.is_null());
+        let error = error.filter(|error| !(has_result && is_nothing(error)));
         let (id, method) = self.answered(fields.get("id"), error.is_some())?;
         fields.insert("id".into(), serde_json::to_value(&id).ok()?);
         if let Some(error) = error {
             fields.remove("result");
             fields.insert("error".into(), proper(error));
-        } else if let Some(result) = fields.remove("result").and_then(|r| proper_result(&method, r))
+        } else if let Some(result) = fields.remove("result")
+            && let Some(result) = results::proper_result(&method, result)
         {
             fields.insert("result".into(), result);
         }
         // An unreadable response ends its call, which would otherwise wait in vain.
         parsed(&value).or_else(|| {
             tracing::debug!("a message of a tool server is not valid JSON-RPC");
-            let error = json!({"code": INTERNAL, "message": "the answer cannot be read"});
-            parsed(&json!({"jsonrpc": "2.0", "id": id, "error": error}))
+            failed(&id, &format!("the answer {UNREADABLE}"))
         })
     }
 
     /// Returns the request that this id answers, and its method where that is known. An error without an id ends the only
     /// request that waits.
-    fn answered(&mut self, id: Option<&Value>, is_error: bool) -> Option<(RequestId, String)> {
+    fn answered(&self, id: Option<&Value>, is_error: bool) -> Option<(RequestId, String)> {
         let id = id.filter(|id| !id.is_null());
-        let place = match id {
-            Some(id) => self.waiting.iter().position(|(waiting, _)| is_same(waiting, id)),
-            None => (is_error && self.waiting.len() == 1).then_some(0),
+        let mut waiting = self.waiting();
+        let answered = match id {
+            Some(id) => place(&waiting, id),
+            None => (is_error && waiting.len() == 1).then_some(0),
         };
-        match place {
-            Some(place) => Some(self.waiting.remove(place)),
+        match answered {
+            Some(place) => Some(waiting.remove(place)),
             None => Some((serde_json::from_value(id?.clone()).ok()?, String::new())),
         }
     }
+
+    /// Reports whether a message answers a request that waits.
+    fn is_awaited(&self, message: &Value) -> bool {
+        let is_answer = message.get("method").is_none();
+        is_answer && message.get("id").is_some_and(|id| place(&self.waiting(), id).is_some())
+    }
 }
 
-/// Some servers answer the request 3 as "3".
+/// Returns the place of the request with this id among those that wait.
+fn place(waiting: &[(RequestId, String)], id: &Value) -> Option<usize> {
+    waiting.iter().position(|(waiting, _)| is_same(waiting, id))
+}
+
+/// Some servers answer the request 3 as "3" or 3.0.
 fn is_same(waiting: &RequestId, id: &Value) -> bool {
-    let written = |id: &Value| id.as_str().map_or_else(|| id.to_string(), str::to_owned);
     serde_json::to_value(waiting).is_ok_and(|waiting| written(&waiting) == written(id))
+}
+
+fn written(id: &Value) -> String {
+    let whole = |id: &Value| id.as_f64().filter(|id| id.fract() == 0.0);
+    match id {
+        Value::String(text) => text.clone(),
+        Value::Number(number) if number.is_f64() => {
+            whole(id).map_or_else(|| id.to_string(), |whole| format!("{whole:.0}"))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// The error with which a request ends.
+fn failed(id: &RequestId, why: &str) -> Option<ServerJsonRpcMessage> {
+    let error = json!({"code": INTERNAL, "message": why});
+    parsed(&json!({"jsonrpc": "2.0", "id": id, "error": error}))
 }
 
 /// Parses from text: rmcp's untagged and tagged types cannot hold whole numbers above 2^64 that were parsed to values before.
@@ -126,139 +201,23 @@ fn parsed<T: DeserializeOwned>(value: &Value) -> Option<T> {
 /// Completes an error as JSON-RPC requires: firmware leaves out the code, others everything except
 /// the text.
 fn proper(error: Value) -> Value {
-    const NO_REASON: &str = "no reason is given";
+    let message = error_words(&error).unwrap_or_else(|| "no reason is given".into());
     let Value::Object(mut error) = error else {
-        return json!({"code": INTERNAL, "message": error.as_str().unwrap_or(NO_REASON)});
+        return json!({"code": INTERNAL, "message": message});
     };
     let code = error.get("code").and_then(Value::as_i64);
     if code.is_none_or(|code| i32::try_from(code).is_err()) {
         error.insert("code".into(), INTERNAL.into());
     }
-    if !error.get("message").is_some_and(Value::is_string) {
-        error.insert("message".into(), NO_REASON.into());
-    }
+    error.insert("message".into(), message.into());
     Value::Object(error)
-}
-
-/// Returns the result of this method as rmcp reads it; none if it is not one to what was asked.
-fn proper_result(method: &str, result: Value) -> Option<Value> {
-    match method {
-        "initialize" if parsed::<InitializeResult>(&result).is_none() => initialised(result),
-        "tools/list" => listed(result),
-        // MCP 2026-07-28 has results of other types: the server asks for something first.
-        "tools/call" if result.get("resultType").is_some_and(|kind| kind != "complete") => {
-            Some(result)
-        }
-        "tools/call" if parsed::<CallToolResult>(&result).is_none() => Some(called(result)),
-        _ => Some(result),
-    }
-}
-
-fn initialised(result: Value) -> Option<Value> {
-    let Value::Object(mut result) = result else { return None };
-    if !["protocolVersion", "capabilities", "serverInfo"]
-        .iter()
-        .any(|field| result.contains_key(*field))
-    {
-        return None;
-    }
-    let is_told = |field: &str| {
-        let info = result.get("serverInfo").and_then(|info| info.get(field));
-        info.and_then(Value::as_str).unwrap_or("unknown").to_owned()
-    };
-    let info = json!({"name": is_told("name"), "version": is_told("version")});
-    result.insert("serverInfo".into(), info);
-    let tools = result.get("capabilities").and_then(|told| told.get("tools"));
-    let tools = tools.filter(|tools| tools.is_object()).cloned();
-    let tools = parsed::<rmcp::model::ToolsCapability>(&tools.unwrap_or_default());
-    result.insert("capabilities".into(), json!({"tools": tools.unwrap_or_default()}));
-    if !result.get("protocolVersion").is_some_and(Value::is_string) {
-        result.insert("protocolVersion".into(), VERSION.into());
-    }
-    result.retain(|field, value| match field.as_str() {
-        "instructions" => value.is_string(),
-        field => ["serverInfo", "capabilities", "protocolVersion"].contains(&field),
-    });
-    Some(Value::Object(result))
-}
-
-/// Only tools and cursor: rmcp would keep a list for as long as it says. A tool that cannot be read keeps its name,
-/// description and schema; one without a name is left out.
-fn listed(result: Value) -> Option<Value> {
-    let Value::Object(mut result) = result else { return None };
-    let Some(Value::Array(tools)) = result.remove("tools") else { return None };
-    let tools: Vec<Value> = tools.into_iter().filter_map(tool).collect();
-    let mut page = json!({"tools": tools});
-    if let Some(cursor) = result.get("nextCursor").and_then(Value::as_str) {
-        page["nextCursor"] = cursor.into();
-    }
-    Some(page)
-}
-
-fn tool(tool: Value) -> Option<Value> {
-    if parsed::<Tool>(&tool).is_some() {
-        return Some(tool).filter(|tool| tool["name"] != "");
-    }
-    let name = tool["name"].as_str().filter(|name| !name.is_empty())?;
-    let schema = Some(&tool["inputSchema"]).filter(|schema| schema.is_object()).cloned();
-    let mut kept = json!({
-        "name": name,
-        "inputSchema": schema.unwrap_or_else(|| json!({"type": "object"})),
-    });
-    if let Some(description) = tool["description"].as_str() {
-        kept["description"] = description.into();
-    }
-    let hints: Map<String, Value> = tool["annotations"]
-        .as_object()
-        .into_iter()
-        .flatten()
-        .filter(|(name, hint)| name.ends_with("Hint") && hint.is_boolean())
-        .map(|(name, hint)| (name.clone(), hint.clone()))
-        .collect();
-    if !hints.is_empty() {
-        kept["annotations"] = Value::Object(hints);
-    }
-    Some(kept)
-}
-
-/// A block that cannot be read is told as text, and so is a result that is none.
-fn called(result: Value) -> Value {
-    let mut result = match result {
-        Value::Object(result) => result,
-        Value::Null => return json!({"content": []}),
-        bare => return json!({"content": [text(&bare)]}),
-    };
-    let failed = result.remove("isError");
-    let failed = failed.is_some_and(|failed| failed == true || failed == "true");
-    let structure = result.remove("structuredContent").filter(Value::is_object);
-    let blocks = match result.remove("content") {
-        Some(Value::Array(blocks)) => blocks.into_iter().map(block).collect(),
-        Some(Value::Null) | None if structure.is_some() => Vec::new(),
-        Some(Value::Null) | None => vec![text(&Value::Object(result))],
-        Some(bare) => vec![block(bare)],
-    };
-    let mut proper = json!({"content": blocks, "isError": failed});
-    if let Some(structure) = structure {
-        proper["structuredContent"] = structure;
-    }
-    proper
-}
-
-fn block(block: Value) -> Value {
-    if parsed::<ContentBlock>(&block).is_some() { block } else { text(&block) }
-}
-
-fn text(block: &Value) -> Value {
-    let words = block.as_str().or_else(|| block["text"].as_str());
-    let words = words.map_or_else(|| block.to_string(), str::to_owned);
-    json!({"type": "text", "text": words})
 }
 
 #[cfg(test)]
 mod tests {
     use hearken_base::testkit::numbers;
     use proptest::prelude::*;
-    use rmcp::model::{ListToolsResult, ServerNotification};
+    use rmcp::model::{CallToolResult, InitializeResult, ListToolsResult, ServerNotification};
 
     use super::*;
 
@@ -268,16 +227,21 @@ mod tests {
         read.iter().map(|m| serde_json::to_value(m).unwrap()).collect()
     }
 
+    fn waiting_for(id: i64, method: &str) -> Repair {
+        let repair = Repair::default();
+        repair.waiting().push((RequestId::Number(id), method.into()));
+        repair
+    }
+
     /// Parses the answer to this method to the format that rmcp writes.
     fn answer(method: &str, fields: Value) -> Value {
-        let mut repair = Repair::default();
-        repair.waiting.push((RequestId::Number(3), method.into()));
+        let repair = waiting_for(3, method);
         let mut message = fields;
         if message.get("id").is_none() {
             message["id"] = 3.into();
         }
         let read = repair.read(&message.to_string());
-        assert_eq!((read.len(), repair.waiting.len()), (1, 0), "{message}");
+        assert_eq!((read.len(), repair.waiting().len()), (1, 0), "{message}");
         let read = serde_json::to_value(&read[0]).unwrap();
         assert_eq!(read["id"], 3, "{message}");
         read
@@ -361,16 +325,28 @@ mod tests {
         let said = json!({"content": [{"type": "text", "text": "said"}]});
         let read = answer("tools/call", json!({"error": null, "result": said}));
         assert_eq!(read["result"]["content"][0]["text"], "said");
+        for nothing in [json!(null), json!({}), json!(""), json!(false), json!([])] {
+            let read = answer("tools/call", json!({"error": nothing, "result": said}));
+            assert_eq!(read["result"]["content"][0]["text"], "said", "{nothing}");
+            let read = answer("tools/call", json!({"error": nothing}));
+            assert!(read.get("error").is_some(), "{nothing}");
+        }
         for fields in [
             json!({"id": null, "error": {"code": 1, "message": "locked"}}),
             json!({"id": "3", "error": {"message": "locked"}}),
             json!({"result": null, "error": {"code": 1, "message": "locked"}}),
             json!({"error": {"code": 1_i64 << 40, "message": "locked"}}),
+            json!({"id": 3.0, "error": "locked"}),
+            json!({"error": {"code": -1, "data": "locked"}}),
+            json!({"error": {"detail": [{"loc": ["on"], "msg": "locked"}]}}),
+            json!({"error": {"message": {"text": "locked"}}}),
+            json!({"error": {"message": "", "data": {"reason": "locked"}}}),
         ] {
             assert_eq!(answer("tools/call", fields)["error"]["message"], "locked");
         }
         let waiting = [1, 2].map(|id| (RequestId::Number(id), "tools/call".to_owned()));
-        let mut two = Repair { waiting: waiting.into() };
+        let two = Repair::default();
+        two.waiting().extend(waiting);
         assert!(two.read(r#"{"id":null,"error":{"message":"which?"}}"#).is_empty());
     }
 
@@ -403,9 +379,74 @@ mod tests {
         assert_eq!(unread[0]["id"], 7);
         assert_eq!(unread[0]["error"]["message"], "the answer cannot be read");
         let many = vec![r#"{"a":0}"#; 40_000].join(",");
-        let heavy = messages(&format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"x":[{many}]}}}}"#));
-        let message = heavy[0]["error"]["message"].as_str().unwrap();
-        assert!(message.starts_with("the answer takes more than 32768 KiB"), "{message}");
+        let heavy = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"x":[{many}]}}}}"#);
+        for (repair, limit) in [(Repair::default(), 4_096), (Repair::of_configured(), 32_768)] {
+            let read = serde_json::to_value(repair.read(&heavy)).unwrap();
+            let message = read[0]["error"]["message"].as_str().unwrap();
+            let told = format!("the answer takes more than {limit} KiB");
+            assert!(message.starts_with(&told), "{message}");
+        }
+    }
+
+    #[test]
+    fn an_answer_is_found_among_other_text() {
+        let said = r#"{"jsonrpc":"2.0","id":3,"result":{"content":[]}}"#;
+        let note = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{}}"#;
+        for (text, count) in [
+            (format!("calling tool... {said}"), 1),
+            (format!("\u{1b}[32m{said}\u{1b}[0m"), 1),
+            (format!("{said}\0"), 1),
+            (format!("{note}{said}"), 2),
+            (format!("{note}\n{said}\n"), 2),
+            (format!("data: {said}\n\ndata: [DONE]"), 1),
+            // What is told of in a log was not sent.
+            (format!("sent {note}"), 0),
+            (r#"got {"jsonrpc":"2.0","id":3,"method":"tools/call"}"#.into(), 0),
+            (r#"debug {"id":4,"result":{}}"#.into(), 0),
+        ] {
+            assert_eq!(waiting_for(3, "tools/call").read(&text).len(), count, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_message_that_cannot_be_read_ends_its_call() {
+        let deep = format!("{}1{}", r#"{"a":"#.repeat(200), "}".repeat(200));
+        for (text, is_ended) in [
+            (r#"{"jsonrpc":"2.0","id":3,"result":{"content":["#.to_owned(), true),
+            (format!(r#"{{"jsonrpc":"2.0","id":3,"result":{deep}}}"#), true),
+            (r#"{"id":"3","result":x}"#.into(), true),
+            (r#"{"id":4,"result":x}"#.into(), false),
+            (r#"{"id":3,"method":"ping","params":x}"#.into(), false),
+        ] {
+            let repair = waiting_for(3, "tools/call");
+            let read = repair.read(&text);
+            assert_eq!(
+                (read.len(), repair.waiting().is_empty()),
+                (is_ended.into(), is_ended),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_nearly_json_is_read() {
+        for (written, told) in [(r"said \ud83d", "said \u{fffd}"), ("said\t", "said\t")] {
+            let text = format!(
+                r#"{{"jsonrpc":"2.0","id":3,"result":{{"content":[{{"type":"text","text":"{written}"}}]}}}}"#
+            );
+            assert_eq!(messages(&text)[0]["result"]["content"][0]["text"], told);
+        }
+        let text =
+            r#"{"jsonrpc":"2.0","id":3,"result":{"content":[],"structuredContent":{"a":NaN}}}"#;
+        assert_eq!(messages(text)[0]["result"]["structuredContent"], json!({"a": null}));
+    }
+
+    #[test]
+    fn a_cancelled_request_waits_no_longer() {
+        let repair = waiting_for(3, "tools/call");
+        let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 3}});
+        repair.note(&parsed(&cancelled).unwrap());
+        assert!(repair.waiting().is_empty());
     }
 
     #[test]

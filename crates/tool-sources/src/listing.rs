@@ -2,6 +2,7 @@
 //! of a tool.
 
 use std::collections::HashSet;
+use std::fmt::Display;
 use std::future::Future;
 
 /// Maximum number of pages.
@@ -18,21 +19,30 @@ pub(super) struct Page<T> {
 }
 
 /// Reads all pages and gives their tools to `add`, in order: of a list that is too large, no more than a page is held.
-/// Ends at a cursor that is missing, empty or was seen before, after many pages, and where `add` returns false.
+/// Ends at a cursor that is missing, empty or was seen before, after many pages, where `add` returns false, and at a later page
+/// that cannot be read.
 ///
 /// # Errors
-/// Error of the first page that cannot be read.
+/// Error of the first page.
 pub(super) async fn every_page<T, E, F>(
     mut ask: impl FnMut(Option<String>) -> F,
     mut add: impl FnMut(T) -> bool,
 ) -> Result<(), E>
 where
+    E: Display,
     F: Future<Output = Result<Page<T>, E>>,
 {
     let mut seen = HashSet::new();
     let mut cursor = None;
-    for _ in 0..MAX_PAGES {
-        let page = ask(cursor.take()).await?;
+    for number in 0..MAX_PAGES {
+        let page = match ask(cursor.take()).await {
+            Ok(page) => page,
+            Err(error) if number == 0 => return Err(error),
+            Err(error) => {
+                tracing::warn!(%error, pages = number, "cannot read a further page of tools");
+                return Ok(());
+            }
+        };
         let goes_on = page.tools.into_iter().all(&mut add);
         let next = page.next.filter(|next| !next.is_empty() && next.len() <= MAX_CURSOR_BYTES);
         let Some(next) = next else { return Ok(()) };
@@ -101,6 +111,28 @@ mod tests {
         every_page(ask, add).now_or_never().unwrap().unwrap();
         assert_eq!((pages, left), (2, 0));
         assert_eq!(read(|n| Some(n.to_string().repeat(MAX_CURSOR_BYTES + 1))), [1]);
+    }
+
+    #[test]
+    fn a_broken_later_page_costs_no_earlier_one() {
+        let read = |broken: usize| {
+            let mut asked = 0;
+            let mut tools = Vec::new();
+            let ask = |_| {
+                asked += 1;
+                let page = Page { tools: vec![asked], next: Some(asked.to_string()) };
+                std::future::ready(if asked == broken { Err("no page") } else { Ok(page) })
+            };
+            let add = |tool| {
+                tools.push(tool);
+                true
+            };
+            let read = every_page(ask, add).now_or_never().unwrap();
+            read.map(|()| tools)
+        };
+        assert_eq!(read(1), Err("no page"));
+        assert_eq!(read(2), Ok(vec![1]));
+        assert_eq!(read(3), Ok(vec![1, 2]));
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub(super) fn output(result: CallToolResult) -> ToolOutput {
     // Servers with structured results repeat them as text, for clients without support for
     // structure.
     if let Some(structure) = result.structured_content.filter(|s| !s.is_null())
-        && !texts.iter().any(|t| serde_json::from_str::<Value>(t).is_ok_and(|v| v == structure))
+        && !texts.iter().any(|t| value_of(t).is_some_and(|v| v == structure))
         && !texts.iter().any(|t| says_the_same(t, &structure))
     {
         answer.text(structure.to_string());
@@ -81,13 +81,18 @@ impl OutputBuilder {
     }
 }
 
+/// Parses a text that is not longer than what is passed on: a longer one is cut, and repeats nothing.
+fn value_of(text: &str) -> Option<Value> {
+    (text.len() <= MAX_TEXT_BYTES).then(|| serde_json::from_str(text).ok()).flatten()
+}
+
 /// Returns true if `structure` is `{"result": x}`, in which Python servers wrap a bare value, and
 /// `text` is that value.
 fn says_the_same(text: &str, structure: &Value) -> bool {
     let Some(fields) = structure.as_object().filter(|f| f.len() == 1) else { return false };
     match fields.get("result") {
         Some(Value::String(words)) => words == text,
-        Some(value) => serde_json::from_str::<Value>(text).is_ok_and(|t| t == *value),
+        Some(value) => value_of(text).is_some_and(|t| t == *value),
         None => false,
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use hearken_base::Secret;
+use hearken_base::names::are_same;
 use http::{HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
 use url::Url;
@@ -166,7 +167,7 @@ impl ToolServer {
             // Clients and proxies drop a part `.` or `..` of a path: nobody could remove such a server.
             return Err(wrong("`name` must have a character other than `.`".into()));
         }
-        if RESERVED.contains(&self.name.as_str()) {
+        if RESERVED.iter().any(|name| are_same(name, &self.name)) {
             return Err(wrong(format!("`name` may not be one of {}", RESERVED.join(", "))));
         }
         if self.devices.iter().any(|d| d.trim().is_empty()) {

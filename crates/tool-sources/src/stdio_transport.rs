@@ -1,36 +1,45 @@
 //! rmcp transport over the standard streams of a program: a message a line. Not for the program itself.
 
+mod lines;
+
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use futures_util::{SinkExt as _, StreamExt as _};
+use hearken_base::paced_log::PacedLog;
 use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::Mutex;
 use tokio_util::codec::{FramedRead, FramedWrite, LinesCodec, LinesCodecError};
 
-use super::jsonrpc_repair::Repair;
+use self::lines::{JoinedLines, Line, Lines};
+use super::jsonrpc_repair::{MessageReader, Repair};
 
-type Lines = FramedWrite<ChildStdin, LinesCodec>;
+type Outgoing = FramedWrite<ChildStdin, LinesCodec>;
 
 /// Transport over a program's standard streams.
 pub(super) struct StdioTransport {
-    incoming: FramedRead<ChildStdout, LinesCodec>,
+    incoming: FramedRead<ChildStdout, Lines>,
     /// None once the connection is closed, which closes the program's standard input.
-    outgoing: Arc<Mutex<Option<Lines>>>,
-    /// Messages of a batch, the last first.
-    read: Vec<RxJsonRpcMessage<RoleClient>>,
-    repair: Repair,
+    outgoing: Arc<Mutex<Option<Outgoing>>>,
+    joined: JoinedLines,
+    /// Texts that are not read yet.
+    texts: VecDeque<String>,
+    messages: MessageReader,
+    warnings: PacedLog,
 }
 
 impl StdioTransport {
     /// Creates the transport; a longer line than `most` bytes is left out.
     pub(super) fn new(stdout: ChildStdout, stdin: ChildStdin, most: usize) -> Self {
         Self {
-            incoming: FramedRead::new(stdout, LinesCodec::new_with_max_length(most)),
+            incoming: FramedRead::new(stdout, Lines::new(most)),
             outgoing: Arc::new(Mutex::new(Some(FramedWrite::new(stdin, LinesCodec::new())))),
-            read: Vec::new(),
-            repair: Repair::default(),
+            joined: JoinedLines::new(most),
+            texts: VecDeque::new(),
+            messages: MessageReader::new(Repair::of_configured()),
+            warnings: PacedLog::default(),
         }
     }
 }
@@ -54,7 +63,7 @@ impl Transport<RoleClient> for StdioTransport {
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), StdioError>> + Send + 'static {
         let outgoing = Arc::clone(&self.outgoing);
-        self.repair.note(&item);
+        self.messages.note(&item);
         async move {
             let text = serde_json::to_string(&item)?;
             let mut outgoing = outgoing.lock().await;
@@ -64,23 +73,25 @@ impl Transport<RoleClient> for StdioTransport {
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
-            if let Some(message) = self.read.pop() {
+            if let Some(message) = self.messages.next().await {
                 return Some(message);
             }
+            if let Some(text) = self.texts.pop_front() {
+                self.messages.begin(text);
+                continue;
+            }
             match self.incoming.next().await? {
-                Ok(line) => {
-                    self.read = self.repair.read(&line);
-                    self.read.reverse();
+                Ok(Line::Text(line)) => self.texts.extend(self.joined.push(line)),
+                Ok(Line::TooLong(begin)) => {
+                    self.warnings.log(|left_out| {
+                        tracing::warn!(
+                            left_out,
+                            "left out a line of a tool server: it is too long"
+                        );
+                    });
+                    self.messages.begin_unread(&begin, "is too long");
                 }
-                Err(LinesCodecError::MaxLineLengthExceeded) => {
-                    tracing::warn!("left out a line of a tool server: it is too long");
-                }
-                Err(LinesCodecError::Io(error))
-                    if error.kind() == std::io::ErrorKind::InvalidData =>
-                {
-                    tracing::debug!("ignored a line of a tool server: it is no UTF-8");
-                }
-                Err(LinesCodecError::Io(error)) => {
+                Err(error) => {
                     tracing::debug!(%error, "cannot read from a tool server");
                     return None;
                 }

@@ -11,6 +11,7 @@ use hearken_base::Secret;
 use hearken_dialogue::tools::schema::Schema;
 use hearken_ports as ports;
 use hearken_ports::{Tool, ToolError, ToolSource};
+use hearken_proto::DecodeError;
 use hearken_proto::litemcp::{self, Body, CallResult, Envelope, ToolCall, VERSION};
 use hearken_socket::HeldText;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -23,6 +24,8 @@ use super::client::{self, LiteMcpConnection};
 use super::frames::{Frames, FramesError};
 use super::{MAX_MESSAGE_BYTES, arguments};
 
+/// Length of a message, in bytes, from which on it is decoded off the worker threads.
+const DECODED_APART: usize = 32 << 10;
 /// Maximum number of concurrent calls on one connection; further requests wait in its queue.
 const CALLS_AT_ONCE: usize = 8;
 /// Capacity of the request queue of one connection.
@@ -141,12 +144,14 @@ impl LiteMcpServer {
         let mut open = true;
         while open || !calls.is_empty() {
             let (answer, _held) = tokio::select! {
-                text = requests.recv(), if open && calls.len() < CALLS_AT_ONCE => match text {
-                    None => {
+                text = requests.recv(), if open && calls.len() < CALLS_AT_ONCE => {
+                    let Some(text) = text else {
                         open = false;
                         continue;
-                    }
-                    Some(text) => match self.parse(&text, &mut ids) {
+                    };
+                    // The runtime is ending where there is none.
+                    let Some((envelope, text)) = decoded(text).await else { return };
+                    match self.parse(envelope, &mut ids) {
                         None => continue,
                         Some(ParsedRequest::ResponseBody(answer)) => (answer, text),
                         Some(ParsedRequest::Call(id, call)) => {
@@ -157,7 +162,7 @@ impl LiteMcpServer {
                             });
                             continue;
                         }
-                    },
+                    }
                 },
                 Some(answer) = calls.next() => answer,
             };
@@ -167,16 +172,18 @@ impl LiteMcpServer {
         }
     }
 
-    /// Parses the request in a frame; `None` if it is no request, or has an id that was used
+    /// Parses the request in an envelope; `None` if it is no request, or has an id that was used
     /// before.
-    fn parse(&self, text: &str, ids: &mut Ids) -> Option<ParsedRequest> {
-        let Ok(envelope) = Envelope::decode(text) else {
-            tracing::debug!(
-                bytes = text.len(),
-                "ignored a frame of a LiteMCP client: not a message"
-            );
-            return None;
-        };
+    fn parse(
+        &self,
+        envelope: Result<Envelope, DecodeError>,
+        ids: &mut Ids,
+    ) -> Option<ParsedRequest> {
+        let envelope = envelope
+            .inspect_err(|error| {
+                tracing::debug!(%error, "ignored a frame of a LiteMCP client: not a message");
+            })
+            .ok()?;
         let id = envelope.id;
         let version = envelope.version;
         if !matches!(envelope.kind.as_str(), "get" | "call") {
@@ -243,6 +250,14 @@ impl LiteMcpServer {
             Err(error) => Err(std::io::Error::other(error)),
         }
     }
+}
+
+/// Decodes a message, a large one off the worker threads. `None` if the runtime is ending.
+async fn decoded(text: HeldText) -> Option<(Result<Envelope, DecodeError>, HeldText)> {
+    if text.len() < DECODED_APART {
+        return Some((Envelope::decode(&text), text));
+    }
+    tokio::task::spawn_blocking(move || (Envelope::decode(&text), text)).await.ok()
 }
 
 /// Handling of a request.

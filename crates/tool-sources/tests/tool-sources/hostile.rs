@@ -384,3 +384,39 @@ async fn a_child_that_talks_beside_the_protocol_is_understood_where_it_can_be() 
     process.cancel();
     all.stop().await;
 }
+
+/// A program that writes its answers behind a word of its log and over two lines, after a line in Latin-1 and one of 17 MiB.
+const ODD_LINES: &str = r#"
+while read -r line; do
+  id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9][0-9]*\).*/\1/p')
+  [ -n "$id" ] || continue
+  begin="{\"jsonrpc\":\"2.0\",\"id\":$id,"
+  printf 'caf\351\n'
+  case "$line" in
+    *'"initialize"'*)
+      printf 'log: %s' "$begin"
+      echo '"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}}}}' ;;
+    *'"tools/list"'*)
+      printf '%s\n' "$begin" ' "result":{"tools":[{"name":"say","inputSchema":{"type":"object"}}]}' '}' ;;
+    *'"tools/call"'*)
+      head -c 17825792 /dev/zero | tr '\0' x
+      echo
+      printf '%s' "$begin"
+      printf '%s\n' '"result":{"content":[{"type":"text","text":"said \ud83d"}]}}' ;;
+    *) printf '%s%s\n' "$begin" '"error":{"code":-32601,"message":"no such method"}}' ;;
+  esac
+done
+"#;
+
+#[tokio::test]
+async fn odd_lines_of_a_child_cost_no_other_one() {
+    let (all, process) = sources(&[shell("odd", ODD_LINES, Vec::new())]);
+    ready(&all).await;
+    let odd = source(&all, "odd");
+    for _ in 0..2 {
+        assert_eq!(words(&say(&odd).await), "said \u{fffd}");
+    }
+    assert_eq!(all.inventory(AGENT).sources[0].connections, 1, "it was not started again");
+    process.cancel();
+    all.stop().await;
+}

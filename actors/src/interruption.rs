@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use hearken_base::language::bare;
+use hearken_base::language::{DEVICE_NAMES, bare};
 use hearken_base::ms;
 use serde::{Deserialize, Serialize};
 
 /// Words that change nothing beside a word that ends a reply: "please stop", "可以了，别说了".
-const BESIDE_STOP: [&str; 13] = [
+const BESIDE_STOP: [&str; 29] = [
     "please",
     "ok",
     "okay",
@@ -16,12 +16,76 @@ const BESIDE_STOP: [&str; 13] = [
     "hey",
     "thanks",
     "thank you",
+    "all right",
+    "alright",
     "请",
     "好",
     "好了",
+    "好的",
     "可以了",
     "行了",
+    "算了",
     "谢谢",
+    "bitte",
+    "jetzt",
+    "danke",
+    "por favor",
+    "ya",
+    "gracias",
+    "s'il te plaît",
+    "s'il vous plaît",
+    "merci",
+    "пожалуйста",
+    "お願い",
+    "좀",
+];
+/// Words that change nothing in front of one.
+const BEFORE_STOP: [&str; 27] = [
+    "no",
+    "oh",
+    "well",
+    "just",
+    "right",
+    "you",
+    "I said",
+    "can you",
+    "can you just",
+    "could you",
+    "will you",
+    "would you",
+    "你",
+    "您",
+    "先",
+    "就",
+    "快",
+    "快点",
+    "给我",
+    "那",
+    "那就",
+    "嗯",
+    "喂",
+    "麻烦你",
+    "能不能",
+    "可不可以",
+    "我说",
+];
+/// Particles that change nothing behind one: "停吧", "安静一下".
+const BEHIND_STOP: [&str; 15] = [
+    "啊",
+    "吧",
+    "呀",
+    "啦",
+    "嘛",
+    "哈",
+    "一下",
+    "一下吧",
+    "一会儿",
+    "点",
+    "点儿",
+    "一点",
+    "好吗",
+    "already",
+    "for now",
 ];
 
 /// Before the end of a reply, a backchannel is an answer to it.
@@ -61,11 +125,17 @@ impl Default for InterruptionSettings {
                  I see, got it",
             ),
             stop_words_zh: list(
-                "停, 停下, 停一下, 停止, 停止播放, 别说了, 别讲了, 别播了, 别放了, 不要说了, 不要讲了, 不用说了, 不说了, 闭嘴, \
+                "停, 停下, 停下来, 停一下, 停一停, 停止, 停止播放, 停止播报, 停止说话, 停止讲话, 暂停, 别说, 别说了, 别讲, 别讲了, \
+                 别播了, 别放了, 别念了, 别唱了, 别吵, 别吵了, 别说话, 别说话了, 别讲话, 别讲话了, 不要说了, 不要讲了, 不要说话, \
+                 不要说话了, 不要讲话, 不用说了, 不用讲了, 不说了, 不听了, 不想听了, 我不想听了, 闭嘴, 住口, 住嘴, 收声, \
                  安静, 够了, 打住",
             ),
             stop_words_en: list(
-                "stop, stop it, stop talking, stop playing, be quiet, quiet, shut up, enough, that's enough, cancel",
+                "stop, stop it, stop that, stop talking, stop speaking, stop reading, stop playing, be quiet, quiet, shut up, \
+                 hush, silence, enough, that's enough, that is enough, cancel, pause, stopp, halt, hör auf, aufhören, sei still, \
+                 sei ruhig, ruhe, arrête, arrêtez, arrête-toi, tais-toi, taisez-vous, ça suffit, para, detente, basta, cállate, \
+                 silencio, chega, fermati, smettila, zitto, стоп, хватит, замолчи, остановись, тихо, ストップ, やめて, 止めて, \
+                 止まって, 静かに, 静かにして, 黙って, 멈춰, 그만, 그만해, 조용히 해",
             ),
         }
     }
@@ -85,10 +155,9 @@ pub enum Meaning {
 impl InterruptionSettings {
     /// Returns what these words mean. If the reply `asked` something or is nearly over, a backchannel is an answer.
     pub fn meaning(&self, words: &str, asked: bool) -> Meaning {
-        let stops = || self.stop_words_zh.iter().chain(&self.stop_words_en).map(String::as_str);
+        let stops = self.stop_words_zh.iter().chain(&self.stop_words_en).map(String::as_str);
         let backchannels = self.backchannels_zh.iter().chain(&self.backchannels_en);
-        let stops_politely = consists_of(words, stops().chain(BESIDE_STOP));
-        if stops_politely && !consists_of(words, BESIDE_STOP.into_iter()) {
+        if stops_politely(words, stops) {
             Meaning::Stop
         } else if !asked && consists_of(words, backchannels.map(String::as_str)) {
             Meaning::Backchannel
@@ -104,22 +173,71 @@ pub fn is_question(sentence: &str) -> bool {
     end.is_some_and(|end| end.contains(['?', '？']))
 }
 
+/// What may stand at a place of a row of words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// No word has ended the reply yet.
+    Before,
+    /// One has, or a particle stands behind it.
+    Behind,
+    /// One has, and other words stand behind it.
+    After,
+}
+
+/// Reports whether a text is one of these words or several, with an address, a courtesy or a particle at their places, and
+/// nothing else.
+fn stops_politely<'a>(text: &str, stops: impl Iterator<Item = &'a str>) -> bool {
+    use Stage::{After, Before, Behind};
+    // What is to come is the same with `再`: "别再说了".
+    let text = bare(text).replace("别再", "别").replace("不要再", "不要").replace("不用再", "不用");
+    let stops = bare_words(stops);
+    let beside = bare_words(BESIDE_STOP.into_iter().chain(DEVICE_NAMES));
+    let before = bare_words(BEFORE_STOP.into_iter());
+    let behind = bare_words(BEHIND_STOP.into_iter());
+    let ends = row_ends(&text, |stage| {
+        let beside_it = if stage == Before { Before } else { After };
+        let mut next = vec![(stops.as_slice(), Behind), (beside.as_slice(), beside_it)];
+        match stage {
+            Before => next.push((before.as_slice(), Before)),
+            Behind => next.push((behind.as_slice(), Behind)),
+            After => {}
+        }
+        next
+    });
+    ends.into_iter().any(|stage| stage != Before)
+}
+
 /// Reports whether a text is a row of these words, and nothing else.
 fn consists_of<'a>(text: &str, words: impl Iterator<Item = &'a str>) -> bool {
     let text = bare(text);
-    let words: Vec<String> = words.map(bare).filter(|word| !word.is_empty()).collect();
-    // Whether the text up to each byte is such a row.
-    let mut reached = vec![false; text.len() + 1];
-    reached[0] = true;
+    let words = bare_words(words);
+    !text.is_empty() && !row_ends(&text, |stage| vec![(words.as_slice(), stage)]).is_empty()
+}
+
+/// Returns the stages at which a row of words is when the text ends; none if the text is no such row. `next` tells which words
+/// may follow at a stage, and where they lead.
+fn row_ends<'a>(text: &str, next: impl Fn(Stage) -> Vec<(&'a [String], Stage)>) -> Vec<Stage> {
+    // The stages at which the row can be at each byte.
+    let mut reached: Vec<Vec<Stage>> = vec![Vec::new(); text.len() + 1];
+    reached[0].push(Stage::Before);
     for at in 0..text.len() {
-        if !reached[at] {
-            continue;
-        }
-        for word in words.iter().filter(|word| text[at..].starts_with(word.as_str())) {
-            reached[at + word.len()] = true;
+        for stage in std::mem::take(&mut reached[at]) {
+            for (words, to) in next(stage) {
+                for word in words.iter().filter(|word| text[at..].starts_with(word.as_str())) {
+                    let stages = &mut reached[at + word.len()];
+                    if !stages.contains(&to) {
+                        stages.push(to);
+                    }
+                }
+            }
         }
     }
-    !text.is_empty() && reached[text.len()]
+    reached.pop().unwrap_or_default()
+}
+
+/// Returns words as they are compared, without those that have no letter.
+fn bare_words<'a>(words: impl Iterator<Item = &'a str>) -> Vec<String> {
+    words.map(bare).filter(|word| !word.is_empty()).collect()
 }
 
 #[cfg(test)]
@@ -170,8 +288,79 @@ mod tests {
         }
         for words in
             ["stop the timer", "停车场在哪里", "Enough for two?", "please", "OK, thanks", "请停车"]
+                .into_iter()
+                .chain([
+                    "停小心",
+                    "停了",
+                    "安静了",
+                    "停电了吗",
+                    "暂停音乐",
+                    "Pause the music.",
+                    "Para que sirve",
+                    "Halt mich fest",
+                    "No.",
+                    "Alexa",
+                    "小智",
+                    "你好",
+                    "算了",
+                    "Stop sign",
+                    "现在别说",
+                    "Ruhe in Frieden",
+                    "就这样",
+                    "别说话的是谁",
+                    "好的，吧",
+                ])
         {
             assert_eq!(meaning(words), Meaning::Words, "{words}");
+        }
+        let silent = InterruptionSettings {
+            stop_words_zh: Vec::new(),
+            stop_words_en: Vec::new(),
+            ..InterruptionSettings::default()
+        };
+        assert_eq!(silent.meaning("Please stop.", false), Meaning::Words);
+    }
+
+    #[test]
+    fn a_stop_word_may_have_an_address_a_courtesy_and_a_particle() {
+        for words in [
+            "停吧",
+            "停下来",
+            "停啊",
+            "别说话了",
+            "不要再说了",
+            "别再说了",
+            "安静点",
+            "安静一下",
+            "停止说话",
+            "暂停",
+            "住口",
+            "你闭嘴",
+            "算了别说了",
+            "小智别说了",
+            "小智，停",
+            "先停一下",
+            "別再講了",
+            "暫停一下",
+            "All right, stop.",
+            "No, stop.",
+            "Just stop.",
+            "Stop speaking.",
+            "That is enough.",
+            "Could you please stop?",
+            "Alexa, stop.",
+            "Hey Jarvis, stop now.",
+            "Enough already.",
+            "Stopp!",
+            "Halt",
+            "Arrête",
+            "Arrête, s'il te plaît.",
+            "Para",
+            "やめて",
+            "Стоп",
+            "그만",
+        ] {
+            assert_eq!(meaning(words), Meaning::Stop, "{words}");
         }
     }
 

@@ -1,4 +1,5 @@
-//! Language of a text, and its words as they are compared. Not for phrases, nor for the language of an answer.
+//! Language of a text, its words as they are compared, and the names by which devices are addressed. Not for phrases, nor for
+//! the language of an answer.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +19,7 @@ impl Language {
     /// Returns the language of a text: Chinese if it contains a Han character and none of another script that uses them, as
     /// Japanese and Korean do; `None` if it has no letters.
     pub fn from_key(text: &str) -> Option<Self> {
-        if text.chars().any(is_han) && !text.chars().any(is_kana_or_hangul) {
+        if text.chars().any(is_han) && !text.chars().any(is_kana_or_hangul) && !is_kanji(text) {
             return Some(Self::Chinese);
         }
         text.chars().any(char::is_alphabetic).then_some(Self::English)
@@ -36,6 +37,44 @@ fn is_kana_or_hangul(c: char) -> bool {
     c != 'の' && matches!(c, 'ぁ'..='ゖ' | 'ァ'..='ヺ' | 'ｦ'..='ﾝ' | 'ᄀ'..='ᇿ' | '가'..='힣')
 }
 
+/// Characters that Japanese writes, and Chinese in neither script.
+const JAPANESE: &str = "気円図駅働込発変楽薬読売鉄戻覧験検県広拡実対転伝帰塩圧囲応毎経軽継険権済雑従焼畳戦銭総騒蔵続帯滝択沢\
+                        訳団弾徴聴稲闘徳悩脳拝廃髪抜払辺満黙様頼両緑涙類齢歴録桜価仮覚単営労悪歩黒乗";
+/// Words of Japanese, all of whose characters Chinese has too, as [`bare`] makes them.
+const JAPANESE_WORDS: [&str; 5] = ["今何时", "何时何分", "何月何日", "今日何", "曜日"];
+/// Characters of words that hold Chinese sentences together: with one of them, a Japanese word is a name.
+const CHINESE: &str = "的了吗嗎么麼这這你您们們我怎哪谁誰吧呢";
+
+/// Reports whether a text of Han characters alone is Japanese.
+fn is_kanji(text: &str) -> bool {
+    let has = |characters: &str| text.chars().any(|c| characters.contains(c));
+    if has(CHINESE) {
+        return false;
+    }
+    let words = bare(text);
+    has(JAPANESE) || JAPANESE_WORDS.iter().any(|word| words.contains(word))
+}
+
+/// Names by which people address a device, whatever it is called: beside other words they change nothing.
+pub const DEVICE_NAMES: [&str; 16] = [
+    "小智",
+    "小智小智",
+    "小智同学",
+    "小爱",
+    "小爱同学",
+    "小度",
+    "小度小度",
+    "小艺",
+    "天猫精灵",
+    "xiaozhi",
+    "hearken",
+    "alexa",
+    "jarvis",
+    "computer",
+    "siri",
+    "google",
+];
+
 /// Returns the letters and digits of a text, in lower case and simplified script: words are compared so, whatever stands between
 /// them.
 pub fn bare(text: &str) -> String {
@@ -46,7 +85,9 @@ pub fn bare(text: &str) -> String {
 /// Traditional characters and the simplified ones for them: those of the words that are compared as shipped, and others that
 /// people say to a device.
 const TRADITIONAL: &str = "別别說说講讲閉闭靜静夠够對对愛爱學学樂乐鴨鸭龍龙濱滨脈脉應应東东貓猫靈灵確确認认沒没問问題题當当請请謝谢開开關关\
-                           這这個个嗎吗聲声麼么時时間间話话聽听給给號号單单們们還还過过進进電电燈灯後后來来會会機机興兴";
+                           這这個个嗎吗聲声麼么時时間间話话聽听給给號号單单們们還还過过進进電电燈灯後后來来會会機机興兴\
+                           觀观點点贊赞讚赞閱阅訂订頻频詞词編编製制優优獨独劇剧場场鏡镜與与轉转發发賞赏暫暂結结煩烦許许執执\
+                           繼继續续囉啰嘍喽噓嘘嘆叹雜杂無无讓让準准幫帮啟启鎖锁刪删設设動动錯错見见節节";
 
 fn simplified(c: char) -> char {
     if !is_han(c) {
@@ -78,17 +119,43 @@ mod tests {
         {
             assert_eq!(Language::from_key(text), Some(Language::English), "{text}");
         }
-        assert_eq!(Language::from_key("鲜の每日"), Some(Language::Chinese));
+        for text in ["今何時", "今何時？", "明日天気", "今日何曜日", "音楽再生"]
+        {
+            assert_eq!(Language::from_key(text), Some(Language::English), "{text}");
+        }
+        for text in [
+            "鲜の每日",
+            "現在幾點",
+            "何時出發",
+            "何日君再来",
+            "东京駅怎么走",
+            "他有何要求",
+            "今日天氣",
+        ] {
+            assert_eq!(Language::from_key(text), Some(Language::Chinese), "{text}");
+        }
         assert_eq!(Language::from_key("…!? 12"), None);
     }
 
     #[test]
     fn words_are_the_same_in_both_scripts_of_chinese() {
-        for (one, other) in
-            [("別說了！", "别说了"), ("小愛同學", "小爱同学"), ("OK, 閉嘴", "ok闭嘴")]
-        {
+        for (one, other) in [
+            ("別說了！", "别说了"),
+            ("小愛同學", "小爱同学"),
+            ("OK, 閉嘴", "ok闭嘴"),
+            ("謝謝觀看", "谢谢观看"),
+        ] {
             assert!(are_same_words(one, other), "{one}");
         }
         assert!(!are_same_words("说", "话"));
+    }
+
+    #[test]
+    fn characters_are_folded_in_pairs_and_what_is_compared_is_folded() {
+        assert_eq!(TRADITIONAL.chars().count() % 2, 0);
+        assert!(TRADITIONAL.chars().all(is_han));
+        for words in JAPANESE_WORDS.into_iter().chain(DEVICE_NAMES) {
+            assert_eq!(bare(words), words);
+        }
     }
 }

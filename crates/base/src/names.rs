@@ -3,10 +3,18 @@
 
 use unicode_normalization::UnicodeNormalization as _;
 
-/// Returns a text in the form in which texts are compared: without regard to capitals, Unicode form and width, and with single
-/// spaces between its words.
+/// Reports whether a character is not seen: joiners, marks of direction, soft hyphens, selectors of a variant.
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+        | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
+        | '\u{feff}' | '\u{ffa0}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// Returns a text in the form in which texts are compared: without regard to capitals, Unicode form, width and characters that
+/// are not seen, and with single spaces between its words.
 pub fn folded(text: &str) -> String {
-    let one_form = |text: &str| text.nfkc().collect::<String>();
+    let one_form =
+        |text: &str| text.nfkc().filter(|c| !is_invisible(*c)).nfkc().collect::<String>();
     let lower = one_form(text).to_lowercase();
     one_form(&lower).split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -32,6 +40,8 @@ mod tests {
             ("living  room", "Living\troom"),
             ("ＡＢＣ", "abc"),
             ("가", "\u{1100}\u{1161}"),
+            ("Küche", "Kü\u{200b}ch\u{ad}e\u{feff}"),
+            ("Küche", "\u{202e}Ku\u{200d}\u{308}che"),
         ] {
             assert!(are_same(one, other), "{one} {other}");
         }

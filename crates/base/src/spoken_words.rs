@@ -1,12 +1,21 @@
-//! The words of a recogniser's text: what nobody said is removed. Not for the script that it is written in.
+//! The words of a recogniser's text: what nobody said is removed. `captions` knows the names of sounds, `credits` the sentences
+//! of subtitles, and `repeats` what a decoder repeats without end. Not for the script that the text is written in.
 
-use crate::language::{bare, is_han};
+mod captions;
+mod credits;
+mod repeats;
+
+use captions::{is_caption, without_sounds};
+use credits::without_credits;
+use repeats::collapse_repeats;
+
+use crate::language::bare;
 
 /// Longest tag or annotation, in characters: what is longer is speech.
 const LONGEST_MARK_CHARS: usize = 60;
 
 /// Tags in angle brackets without bars, by which recognisers mark what is no word.
-const TAGS: [&str; 14] = [
+const TAGS: [&str; 20] = [
     "unk",
     "s",
     "sil",
@@ -21,143 +30,19 @@ const TAGS: [&str; 14] = [
     "sos",
     "eos",
     "sos/eos",
+    "non",
+    "music",
+    "laugh",
+    "laughter",
+    "breath",
+    "cough",
 ];
 
 /// Signs that SenseVoice writes for emotions and sounds, and that subtitles have for music.
-const SIGNS: [char; 16] =
-    ['🎼', '👏', '😀', '😭', '🤧', '😊', '😔', '😡', '😰', '🤢', '😮', '❓', '♪', '♫', '🎵', '🎶'];
-
-/// Words of which one stands in each annotation of a sound.
-const SOUNDS: [&str; 58] = [
-    "applause",
-    "audio",
-    "background",
-    "beep",
-    "beeping",
-    "beeps",
-    "blank",
-    "breathing",
-    "breaths",
-    "buzzing",
-    "cheering",
-    "cheers",
-    "chuckles",
-    "chuckling",
-    "clapping",
-    "clears",
-    "click",
-    "clicking",
-    "clicks",
-    "cough",
-    "coughing",
-    "coughs",
-    "crosstalk",
-    "crying",
-    "footsteps",
-    "gasps",
-    "giggles",
-    "groans",
-    "grunts",
-    "humming",
-    "inaudible",
-    "indistinct",
-    "laughing",
-    "laughs",
-    "laughter",
-    "music",
-    "musical",
-    "noise",
-    "noises",
-    "pause",
-    "ringing",
-    "screaming",
-    "screams",
-    "sigh",
-    "sighing",
-    "sighs",
-    "silence",
-    "singing",
-    "sneezes",
-    "sniffles",
-    "sniffs",
-    "sobbing",
-    "static",
-    "typing",
-    "unintelligible",
-    "unk",
-    "whistles",
-    "whistling",
+const SIGNS: [char; 19] = [
+    '🎼', '👏', '😀', '😭', '🤧', '😊', '😔', '😡', '😰', '🤢', '😮', '❓', '♪', '♫', '♬', '♩',
+    '🎵', '🎶', '🎤',
 ];
-/// The same in Chinese, where a word is not told from its neighbours.
-const CHINESE_SOUNDS: [&str; 14] = [
-    "音乐",
-    "掌声",
-    "鼓掌",
-    "笑",
-    "咳嗽",
-    "叹气",
-    "叹息",
-    "噪音",
-    "杂音",
-    "静音",
-    "无声",
-    "沉默",
-    "听不清",
-    "声",
-];
-/// Most words, or Chinese characters, of an annotation.
-const LONGEST_SOUND: usize = 8;
-
-/// Sentences that models write over noise and music: credits of the subtitles that they were trained on. Compared as
-/// [`bare`] makes them.
-const CREDITS: [&str; 22] = [
-    "谢谢观看",
-    "感谢观看",
-    "感谢收看",
-    "谢谢收看",
-    "谢谢大家观看",
-    "感谢大家观看",
-    "感谢您的观看",
-    "请订阅我的频道",
-    "thankyouforwatching",
-    "thankyousomuchforwatching",
-    "thanksforwatching",
-    "pleasesubscribe",
-    "pleasesubscribetomychannel",
-    "dontforgettolikeandsubscribe",
-    "likeandsubscribe",
-    "ご視聴ありがとうございました",
-    "최종자막제공",
-    "시청해주셔서감사합니다",
-    "graciasporverelvideo",
-    "suscribetealcanal",
-    "merciavoirregardécettevidéo",
-    "продолжениеследует",
-];
-/// Beginnings of such sentences, behind which a name stands.
-const CREDITS_OF: [&str; 19] = [
-    "字幕by",
-    "字幕志愿者",
-    "中文字幕志愿者",
-    "请不吝点赞",
-    "明镜与点点",
-    "优优独播剧场",
-    "subtitlesby",
-    "subtitledby",
-    "subtitlescreatedby",
-    "captionsby",
-    "captionedby",
-    "transcribedby",
-    "transcriptionby",
-    "untertitelderamara",
-    "untertitelungdes",
-    "untertitelimauftrag",
-    "sottotitolicreati",
-    "субтитрысделал",
-    "редакторсубтитров",
-];
-/// What stands in credits alone.
-const CREDITS_WITH: [&str; 2] = ["amaraorg", "wwwmoojiorg"];
 
 /// Returns what a person said: without tags of the model, annotations of sounds, credits and endless repeats. Empty if
 /// nobody said anything.
@@ -170,6 +55,9 @@ pub fn spoken_words(text: &str) -> String {
             break;
         }
         words = fewer;
+    }
+    if is_caption(&words) {
+        return String::new();
     }
     words.retain(|c| !SIGNS.contains(&c));
     let said = collapse_repeats(&without_credits(&without_sounds(&words)));
@@ -226,180 +114,8 @@ fn tag(text: &str) -> Option<(String, usize)> {
             !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || "_-./".contains(c));
         return is_name.then_some((name, length));
     }
-    let name = inner.trim_start_matches('/').to_ascii_lowercase();
+    let name = inner.trim_matches('/').to_ascii_lowercase();
     TAGS.contains(&name.as_str()).then_some((name, length))
-}
-
-/// Removes annotations of sounds, `[Music]`, `(applause)`, `*sighs*`; all, where a text has nothing else. Other brackets
-/// stay: `打开(客厅)的灯`.
-fn without_sounds(text: &str) -> String {
-    let mut kept = String::with_capacity(text.len());
-    let mut outside = String::new();
-    let mut rest = text;
-    while let Some(open) = rest.find(['[', '(', '（', '【', '*']) {
-        kept.push_str(&rest[..open]);
-        outside.push_str(&rest[..open]);
-        rest = &rest[open..];
-        match annotation(rest) {
-            Some((inner, length)) => {
-                if !is_sound(inner) {
-                    kept.push_str(&rest[..length]);
-                }
-                rest = &rest[length..];
-            }
-            None => {
-                let first = rest.chars().next().map_or(0, char::len_utf8);
-                kept.push_str(&rest[..first]);
-                rest = &rest[first..];
-            }
-        }
-    }
-    kept.push_str(rest);
-    outside.push_str(rest);
-    if bare(&outside).is_empty() { String::new() } else { kept.trim().to_owned() }
-}
-
-/// Returns what stands in the brackets or asterisks with which this begins, and the length of both in bytes.
-fn annotation(text: &str) -> Option<(&str, usize)> {
-    let open = text.chars().next()?;
-    let close = match open {
-        '[' => ']',
-        '(' => ')',
-        '（' => '）',
-        '【' => '】',
-        other => other,
-    };
-    let inside = &text[open.len_utf8()..];
-    let (end, _) = inside.char_indices().take(LONGEST_MARK_CHARS).find(|(_, c)| *c == close)?;
-    let inner = &inside[..end];
-    // `2*3*4` is a sum, `*sighs*` a sound.
-    let is_word = |c: char| c.is_alphabetic() || c == ' ' || c == '-';
-    if open == '*' && (inner.trim().is_empty() || !inner.chars().all(is_word)) {
-        return None;
-    }
-    Some((inner, open.len_utf8() + end + close.len_utf8()))
-}
-
-/// Reports whether this names a sound, or is a time or a mark of a model: `_BEG_`, `00:01.000 --> 00:02.500`.
-fn is_sound(inner: &str) -> bool {
-    let inner = inner.trim();
-    if inner.starts_with("_BEG_") || inner.starts_with("_TT_") {
-        return true;
-    }
-    if inner.contains(':') && inner.chars().all(|c| c.is_ascii_digit() || ":.,-> s".contains(c)) {
-        return true;
-    }
-    if inner.chars().any(is_han) {
-        let short = inner.chars().count() <= LONGEST_SOUND;
-        return short
-            && CHINESE_SOUNDS.iter().any(|sound| inner.ends_with(sound) || inner == *sound);
-    }
-    let lower = inner.to_lowercase();
-    let words: Vec<&str> =
-        lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
-    words.len() <= LONGEST_SOUND && words.iter().any(|word| SOUNDS.contains(word))
-}
-
-/// Removes sentences that are credits.
-fn without_credits(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for sentence in sentences(text) {
-        if !is_credit(&bare(sentence)) {
-            out.push_str(sentence);
-        }
-    }
-    // Some are two sentences: `Don't forget to like! And subscribe!`.
-    if CREDITS.contains(&bare(text).as_str()) { String::new() } else { out.trim().to_owned() }
-}
-
-fn is_credit(bare: &str) -> bool {
-    CREDITS.contains(&bare)
-        || CREDITS_OF.iter().any(|beginning| bare.starts_with(beginning))
-        || CREDITS_WITH.iter().any(|part| bare.contains(part))
-        || bare.starts_with("字幕由") && bare.ends_with("提供")
-}
-
-/// Splits a text into sentences, each with what ends it. A full stop in a word ends none.
-fn sentences(text: &str) -> Vec<&str> {
-    let mut sentences = Vec::new();
-    let mut begin = 0;
-    let mut letters = text.char_indices().peekable();
-    while let Some((at, c)) = letters.next() {
-        let next = letters.peek().map(|(_, next)| *next);
-        let ends = matches!(c, '。' | '！' | '？' | '!' | '?' | '\n')
-            || c == '.' && next.is_none_or(char::is_whitespace);
-        if ends {
-            let end = at + c.len_utf8();
-            sentences.push(&text[begin..end]);
-            begin = end;
-        }
-    }
-    sentences.push(&text[begin..]);
-    sentences
-}
-/// Collapses the repeats of a looping decoder to one occurrence: a phrase of two or more long words
-/// (or four or more characters) said twice in a row, a shorter one said four times, a single one
-/// said six times. Whole words only; short doubled words (`看看`, `谢谢谢谢`, `no no`) stay.
-fn collapse_repeats(text: &str) -> String {
-    let tokens = tokens(text);
-    let keys: Vec<String> = tokens.iter().map(|token| bare(token)).collect();
-    let mut keep = vec![true; tokens.len()];
-    let mut at = 0;
-    while at < tokens.len() {
-        let (len, times) = longest_repeat(&keys[at..]);
-        if times > 1 {
-            keep[at + len..at + len * times].fill(false);
-            at += len * times;
-        } else {
-            at += 1;
-        }
-    }
-    let kept: String = tokens.iter().zip(keep).filter_map(|(t, k)| k.then_some(*t)).collect();
-    kept.trim().to_owned()
-}
-
-/// Finds the longest repeat that begins here. Returns its length in tokens and the number of
-/// occurrences; `(1, 1)` for none.
-fn longest_repeat(keys: &[String]) -> (usize, usize) {
-    let most = (keys.len() / 2).min(60);
-    for len in 1..=most {
-        let unit = &keys[..len];
-        if unit.iter().all(String::is_empty) || unit[0].is_empty() {
-            continue;
-        }
-        let times = 1 + keys[len..].chunks_exact(len).take_while(|chunk| *chunk == unit).count();
-        let words = unit.iter().filter(|k| !k.is_empty()).count();
-        let letters: usize = unit.iter().map(|k| k.chars().count()).sum();
-        let phrase = words >= 4 || words >= 2 && letters >= 10;
-        let needed = match words {
-            _ if phrase => 2,
-            1 => 6,
-            _ => 4,
-        };
-        if times >= needed {
-            return (len, times);
-        }
-    }
-    (1, 1)
-}
-
-/// Splits a text into single Chinese characters and other whole words, each with what follows up to
-/// the next.
-fn tokens(text: &str) -> Vec<&str> {
-    let mut starts = Vec::new();
-    let mut in_word = false;
-    for (index, c) in text.char_indices() {
-        let word = c.is_alphanumeric() || c == '\'';
-        if is_han(c) || word && !in_word {
-            starts.push(index);
-        }
-        in_word = word && !is_han(c);
-    }
-    if starts.first() != Some(&0) {
-        starts.insert(0, 0);
-    }
-    let ends = starts.iter().skip(1).copied().chain([text.len()]);
-    starts.iter().zip(ends).map(|(from, to)| &text[*from..to]).collect()
 }
 
 #[cfg(test)]
@@ -407,23 +123,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    #[test]
-    fn loops_are_collapsed_and_speech_is_not() {
-        for (heard, kept) in [
-            ("看看这个是什么?看看这个是什么?看看这个是什么?", "看看这个是什么?"),
-            ("看看这个", "看看这个"),
-            ("谢谢谢谢", "谢谢谢谢"),
-            ("哈哈哈哈哈哈哈哈", "哈"),
-            ("no no no", "no no no"),
-            ("Try again. Fail again. Fail better.", "Try again. Fail again. Fail better."),
-            ("I want to go. I want to go. I want to go.", "I want to go."),
-            ("一二一二一二", "一二一二一二"),
-            ("", ""),
-        ] {
-            assert_eq!(collapse_repeats(heard), kept, "{heard}");
-        }
-    }
 
     #[test]
     fn what_nobody_said_is_removed() {
@@ -465,10 +164,95 @@ mod tests {
             ("Untertitel der Amara.org-Community", ""),
             ("中文字幕志愿者 李宗盛", ""),
             ("请不吝点赞 订阅 转发 打赏支持明镜与点点栏目", ""),
+            ("[Musik] Mach das Licht an", "Mach das Licht an"),
+            ("[音楽] 電気をつけて", "電気をつけて"),
+            ("开灯（笑い）", "开灯"),
+            ("［拍手］开灯", "开灯"),
+            ("开灯，字幕由Amara.org社区提供", "开灯"),
+            ("开灯 字幕由 Amara.org 社区提供", "开灯"),
+            ("Turn on the light. Thanks for watching.", "Turn on the light."),
+            ("Turn on the light, thanks for watching!", "Turn on the light"),
             (" . ", ""),
             ("", ""),
         ] {
             assert_eq!(spoken_words(heard), said, "{heard}");
+        }
+    }
+
+    #[test]
+    fn what_subtitles_say_is_removed_in_many_languages() {
+        for heard in [
+            "［音楽］",
+            "「音楽」",
+            "〈音乐〉",
+            "《音乐》",
+            "{music}",
+            "<music>",
+            "<NON/>",
+            "-music-",
+            "_music_",
+            "~music~",
+            "# Music #",
+            "♪音楽♪",
+            "(Music",
+            "[MUSIC",
+            "Music]",
+            "♪ Musique ♪",
+            "【♪】",
+            "謝謝觀看",
+            "謝謝大家觀看",
+            "感謝收看",
+            "感谢您的收看",
+            "请点赞订阅",
+            "字幕製作：貝爾",
+            "词曲 李宗盛",
+            "作词 作曲 李宗盛",
+            "作曲 李宗盛",
+            "編曲 李宗盛",
+            "中文字幕——YK",
+            "本字幕由某某提供",
+            "由 Amara.org 社群提供的字幕",
+            "MING PAO CANADA // MING PAO TORONTO",
+            "MBC 뉴스 이덕영입니다.",
+            "한글자막 by 한효정",
+            "구독과 좋아요 부탁드립니다",
+            "チャンネル登録をお願いいたします",
+            "最後までご視聴ありがとうございました",
+            "Thanks for watching, and I'll see you next time.",
+            "Thank you very much for watching.",
+            "Thank you for watching this video.",
+            "Thanks for watching and don't forget to subscribe!",
+            "Please like and subscribe!",
+            "Please like, comment and subscribe.",
+            "Don't forget to like! And subscribe!",
+            "Subscribe to my channel.",
+            "I'll see you in the next video.",
+            "Transcript by Rev.com Page 1",
+            "Copyright WDR 2021",
+            "SWR 2021",
+            "Untertitel von Stephanie Geiges",
+            "Untertitel im Auftrag des ZDF für funk, 2017",
+            "Vielen Dank fürs Zuschauen!",
+            "Sous-titrage Société Radio-Canada",
+            "Sous-titrage ST' 501",
+            "❤️ par SousTitreur.com",
+            "Merci d'avoir regardé cette vidéo!",
+            "Gracias por ver el vídeo.",
+            "¡Suscríbete al canal!",
+            "Subtítulos por la comunidad de Amara.org",
+            "Obrigado por assistir!",
+            "Sottotitoli e revisione a cura di QTSS",
+            "Субтитры создавал DimaTorzok",
+            "Редактор субтитров А.Семкин Корректор А.Егорова",
+            "Спасибо за просмотр!",
+            "Продолжение следует...",
+            "İzlediğiniz için teşekkür ederim.",
+            "Altyazı M.K.",
+            "Dziękuję za uwagę.",
+            "ترجمة نانسي قنقر",
+            "اشتركوا في القناة",
+        ] {
+            assert_eq!(spoken_words(heard), "", "{heard}");
         }
     }
 
@@ -491,6 +275,34 @@ mod tests {
             "3.5 plus 2.5.",
             "It costs 5 dollars (about 4 euros).",
             "[unclosed",
+            "music",
+            "音乐",
+            "关掉音乐",
+            "打开「音乐」",
+            "《开灯》是谁唱的",
+            "「开灯」",
+            "{x} 是什么",
+            "订阅",
+            "Thanks for watching my dog.",
+            "谢谢观看我的表演",
+            "作曲是什么意思",
+            "作词的人是谁",
+            "作曲 是谁",
+            "字幕 打开",
+            "Untertitel von Netflix ausschalten",
+            "Turn on subtitles by Netflix.",
+            "I said thanks for watching",
+            "密码是一一一一一一",
+            "一二三四一二三四",
+            "电话是 8 8 8 8 8 8 8 8",
+            "1 1 1 1 1 1",
+            "one two one two one two one two",
+            "10 10 10 10 10 10",
+            "Subscribe.",
+            "SWR 3",
+            "Sous-titrage activé",
+            "开灯，谢谢",
+            "MBC 뉴스 틀어줘",
         ] {
             assert_eq!(spoken_words(said), said);
         }

@@ -10,21 +10,83 @@ const FIRST_CLAUSE_WEIGHT: usize = 10;
 /// next space, above three times anywhere. This bounds every sentence.
 const LONG_WEIGHT: usize = 120;
 
-/// Words of English, German, Spanish and French that end in a full stop without ending a sentence.
-const ABBREVIATIONS: [&str; 40] = [
+/// Words of English, German, Spanish, French and Russian that end in a full stop without ending a sentence.
+const ABBREVIATIONS: [&str; 47] = [
     "mr", "mrs", "ms", "dr", "prof", "st", "vs", "etc", "e.g", "i.e", "no", "approx", "inc", "ltd",
     "co", "jr", "sr", "u.s", "sra", "srta", "dra", "ud", "uds", "bzw", "ca", "nr", "str", "hr",
-    "z.b", "d.h", "u.a", "i.d.r", "mme", "mlle", "av", "avda", "blvd", "ave", "dept", "bhf",
+    "z.b", "d.h", "u.a", "i.d.r", "mme", "mlle", "av", "avda", "blvd", "ave", "dept", "bhf", "cf",
+    "vgl", "mio", "mrd", "tsd", "г", "ул",
 ];
 /// Words whose full stop ends no sentence where a number follows: `Jan. 5`, `Fig. 3`.
-const NUMBERED: [&str; 23] = [
+const NUMBERED: [&str; 41] = [
     "jan", "feb", "mar", "apr", "jun", "jul", "aug", "sep", "sept", "oct", "nov", "dec", "fig",
-    "figs", "eq", "p", "pp", "vol", "ch", "sec", "art", "tel", "ext",
+    "figs", "eq", "p", "pp", "vol", "ch", "sec", "art", "tel", "ext", "max", "min", "abs", "pág",
+    "págs", "pag", "núm", "num", "janv", "févr", "avr", "juil", "déc", "д", "кв", "стр", "рис",
+    "гл",
+];
+/// Titles and names of days, whose full stop ends no sentence where a name or a number follows: `Gen. Lee`, `Sat. Jan. 5`.
+/// They are written so, with a capital.
+const TITLES: [&str; 35] = [
+    "Mt", "Mts", "Ft", "Gen", "Capt", "Cpt", "Lt", "Col", "Maj", "Sgt", "Cpl", "Cmdr", "Adm",
+    "Rev", "Hon", "Sen", "Rep", "Gov", "Pres", "Supt", "Msgr", "Sig", "Dott", "Ing", "Srs", "Dres",
+    "Fa", "Frl", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Hrn",
 ];
 /// German words before the number of a day or another ordinal: `am 3. Oktober`.
-const BEFORE_ORDINALS: [&str; 14] = [
-    "am", "vom", "zum", "bis", "ab", "seit", "beim", "der", "die", "das", "dem", "den", "des",
+const BEFORE_ORDINALS: [&str; 54] = [
+    "am",
+    "vom",
+    "zum",
+    "bis",
+    "ab",
+    "seit",
+    "beim",
+    "der",
+    "die",
+    "das",
+    "dem",
+    "den",
+    "des",
     "und",
+    "im",
+    "zur",
+    "mein",
+    "meine",
+    "meinem",
+    "meinen",
+    "meiner",
+    "dein",
+    "deine",
+    "deinem",
+    "deinen",
+    "deiner",
+    "sein",
+    "seine",
+    "seinem",
+    "seinen",
+    "seiner",
+    "unser",
+    "unsere",
+    "ihr",
+    "ihre",
+    "ihrem",
+    "ihren",
+    "ihrer",
+    "jeder",
+    "jede",
+    "jedes",
+    "jeden",
+    "heute",
+    "morgen",
+    "gestern",
+    "woche",
+    "monat",
+    "montag",
+    "dienstag",
+    "mittwoch",
+    "donnerstag",
+    "freitag",
+    "samstag",
+    "sonntag",
 ];
 
 /// Splitter of one reply into sentences.
@@ -62,6 +124,8 @@ enum Follows {
     Numbered,
     /// A number behind a word of [`BEFORE_ORDINALS`].
     Ordinal,
+    /// A word of [`TITLES`].
+    Title,
 }
 
 impl SentenceSplitter {
@@ -124,6 +188,7 @@ impl SentenceSplitter {
                 Follows::Word => true,
                 Follows::Numbered => !next.is_numeric(),
                 Follows::Ordinal => !next.is_uppercase(),
+                Follows::Title => !(next.is_uppercase() || next.is_numeric()),
             },
             Ending::Comma { needs_space } => {
                 (!needs_space || parts_words) && !(next.is_numeric() && self.number_before_mark())
@@ -203,15 +268,21 @@ impl SentenceSplitter {
     fn follows(&self) -> Follows {
         let text = self.buffer.trim_end_matches('.');
         let mut words = text
-            .rsplit(char::is_whitespace)
-            .map(|word| word.trim_start_matches(is_opener).to_lowercase());
-        let last = words.next().unwrap_or_default();
-        if NUMBERED.contains(&last.as_str()) {
+            .rsplit(|c: char| c.is_whitespace() || is_han(c))
+            .map(|word| word.trim_start_matches(is_opener));
+        let written = words.next().unwrap_or_default();
+        if TITLES.contains(&written) {
+            return Follows::Title;
+        }
+        let mut words = words.map(|word| word.trim_end_matches(',').to_lowercase());
+        let last = written.to_lowercase();
+        let before = words.next().unwrap_or_default();
+        // `et al. 2020`, but not `Ask Al. 5 know`.
+        if NUMBERED.contains(&last.as_str()) || last == "al" && before == "et" {
             return Follows::Numbered;
         }
         let is_number =
             !last.is_empty() && last.len() <= 4 && last.bytes().all(|byte| byte.is_ascii_digit());
-        let before = words.next().unwrap_or_default();
         // `I am 5.` is no date.
         let is_english = before == "am" && words.next().is_some_and(|word| word == "i");
         match is_number && !is_english && BEFORE_ORDINALS.contains(&before.as_str()) {
@@ -230,9 +301,19 @@ impl SentenceSplitter {
             |letter: &str| letter.len() == 1 && letter.chars().all(|c| c.is_ascii_uppercase());
         let initial = word.chars().count() == 1 && word.chars().all(char::is_uppercase);
         let initials = word.split('.').all(one);
+        // The plural of initials, as in `EE. UU.`
+        let mut letters = word.chars();
+        let doubled = match (letters.next(), letters.next(), letters.next()) {
+            (Some(one), Some(other), None) => one == other && one.is_uppercase(),
+            _ => false,
+        };
         let word = word.to_lowercase();
         // German streets are one word: `Bahnhofstr. 5`.
-        initial || initials || word.ends_with("str") || ABBREVIATIONS.contains(&word.as_str())
+        initial
+            || initials
+            || doubled
+            || word.ends_with("str")
+            || ABBREVIATIONS.contains(&word.as_str())
     }
 
     fn take(&mut self) -> Option<String> {
@@ -362,6 +443,28 @@ mod tests {
             ("The U.S. and the U.K. agree.", &["The U.S. and the U.K. agree."]),
             ("See http://a.b:80/c?d=1;e:2 now.", &["See http://a.b:80/c?d=1;e:2 now."]),
             ("It is 10:30 now, or 22:30:15.", &["It is 10:30 now,", "or 22:30:15."]),
+            (
+                "Mt. Everest is high. Ft. Worth is not.",
+                &["Mt. Everest is high.", "Ft. Worth is not."],
+            ),
+            ("Gen. Lee met Capt. Kirk and Lt. Dan.", &["Gen. Lee met Capt. Kirk and Lt. Dan."]),
+            (
+                "Ask Rev. King or Sen. Warren. Then go.",
+                &["Ask Rev. King or Sen. Warren.", "Then go."],
+            ),
+            ("One more rep. Then rest.", &["One more rep.", "Then rest."]),
+            ("Is it Sat. Jan. 5 today?", &["Is it Sat. Jan. 5 today?"]),
+            ("Im 19. Jahrhundert. Gut.", &["Im 19. Jahrhundert.", "Gut."]),
+            ("Mein 2. Auto ist rot.", &["Mein 2. Auto ist rot."]),
+            ("Das sind 3 Mio. Euro. Gut.", &["Das sind 3 Mio. Euro.", "Gut."]),
+            ("Die Fa. Meier. Siehe Abs. 3 dort.", &["Die Fa. Meier.", "Siehe Abs. 3 dort."]),
+            ("EE. UU. es grande.", &["EE. UU. es grande."]),
+            ("La pág. 5 y núm. 5. Sí.", &["La pág. 5 y núm. 5.", "Sí."]),
+            ("Sig. Rossi e Dott. Bianchi.", &["Sig. Rossi e Dott. Bianchi."]),
+            ("В 2024 г. Москва росла.", &["В 2024 г. Москва росла."]),
+            ("Дом, д. 5 там. Да.", &["Дом, д. 5 там.", "Да."]),
+            ("I want 2. They want 3. Fine.", &["I want 2.", "They want 3.", "Fine."]),
+            ("It is hot at max. The end.", &["It is hot at max.", "The end."]),
         ] {
             assert_eq!(split(text), sentences, "{text}");
         }

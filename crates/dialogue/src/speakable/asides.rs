@@ -13,7 +13,7 @@ const DIRECTION_WORDS: usize = 5;
 const DIRECTION_HAN: usize = 12;
 
 /// Letters that can be eyes, cheeks or a mouth, in a face that has other signs. One with other letters is a word.
-const FACE_LETTERS: &str = "TtOoXxUuVvQqwWωДдヮワㅂㅅㅁㅇㄒㅠㅜᴗᵕツシ๑ಠಥლºᴥʖʕʔง٩وヽノﾉづゞ";
+const FACE_LETTERS: &str = "TtOoXxUuVvQqwWωДдヮワㅂㅅㅁㅇㄒㅠㅜᴗᵕツシ๑ಠಥლºᴥʖʕʔง٩وヽノﾉづゞﾟᴥ";
 /// Arms in front of a face, and behind it.
 const LEFT_ARMS: &str = "ヽ٩╰";
 const RIGHT_ARMS: &str = "وノﾉづ۶彡✧ゞ╯";
@@ -77,6 +77,9 @@ const ACTIONS: [&str; 52] = [
     "yawns",
     "frowns",
 ];
+/// Marks for synthesisers, in square brackets.
+const SOUNDS: [&str; 8] =
+    ["pause", "laughter", "laugh", "sigh", "chuckle", "breath", "cough", "gasp"];
 /// Chinese words of which one stands in a direction.
 const ACTIONS_ZH: [&str; 56] = [
     "微笑",
@@ -153,13 +156,15 @@ pub(super) fn face(rest: &str, end: bool) -> Found<usize> {
     let arm = rest.chars().next().filter(|c| is_left_arm(*c)).map_or(0, char::len_utf8);
     let body = &rest[arm..];
     let Some(open) = body.chars().next() else { return Found::ran_out(end) };
-    if !matches!(open, '(' | '（') {
-        return Found::No;
-    }
+    let is_close = match open {
+        '(' | '（' => |c: char| matches!(c, ')' | '）'),
+        'ʕ' => |c: char| c == 'ʔ',
+        _ => return Found::No,
+    };
     for (count, (at, c)) in body.char_indices().skip(1).enumerate() {
-        if matches!(c, ')' | '）') {
+        if is_close(c) {
             let inner = &body[open.len_utf8()..at];
-            return match is_face(inner) {
+            return match open == 'ʕ' || is_face(inner) {
                 true => behind_arms(rest, arm + at + c.len_utf8(), end),
                 false => Found::No,
             };
@@ -169,6 +174,20 @@ pub(super) fn face(rest: &str, end: bool) -> Found<usize> {
         }
     }
     Found::ran_out(end)
+}
+
+/// Parses a face of two or three signs such as `:)` and `:-D`, in front of which there is no word. Returns its length in bytes.
+pub(super) fn smiley(rest: &str, end: bool) -> Found<usize> {
+    let nose = if rest[1..].starts_with('-') { 2 } else { 1 };
+    let Some(mouth) = rest[nose..].chars().next() else { return Found::ran_out(end) };
+    if !")(DPp".contains(mouth) {
+        return Found::No;
+    }
+    match rest[nose + 1..].chars().next() {
+        None if !end => Found::Wait,
+        Some(next) if next.is_alphanumeric() && !is_han(next) => Found::No,
+        _ => Found::Yes(nose + 1),
+    }
 }
 
 pub(super) fn is_left_arm(c: char) -> bool {
@@ -216,19 +235,25 @@ fn is_face(inner: &str) -> bool {
     of_ascii || inner.chars().filter(strange).count() >= 2
 }
 
-/// Parses a stage direction at the beginning of a sentence: in round brackets, or between asterisks. Returns its length in
-/// bytes.
+/// Parses a stage direction at the beginning of a sentence: in brackets, or between asterisks. In square brackets, which also
+/// stand for what is to be filled in, only an English one. Returns its length in bytes.
 pub(super) fn direction(rest: &str, end: bool) -> Found<usize> {
     let Some(open) = rest.chars().next() else { return Found::ran_out(end) };
     let is_close = |c: char| match open {
         '(' | '（' => matches!(c, ')' | '）'),
+        '【' => c == '】',
+        '[' => c == ']',
         _ => c == open,
     };
     for (count, (at, c)) in rest.char_indices().skip(1).enumerate() {
         if is_close(c) {
             let inner = &rest[open.len_utf8()..at];
             let len = at + c.len_utf8();
-            if !is_direction(inner) {
+            let counts = match open {
+                '[' => inner.is_ascii() && (is_direction(inner) || is_sound(inner)),
+                _ => is_direction(inner),
+            };
+            if !counts {
                 return Found::No;
             }
             // `*Thinking* is hard` has a word with stress: it begins the sentence.
@@ -245,6 +270,11 @@ pub(super) fn direction(rest: &str, end: bool) -> Found<usize> {
         }
     }
     Found::ran_out(end)
+}
+
+/// Reports whether this is a mark for a synthesiser, which makes the sound.
+fn is_sound(inner: &str) -> bool {
+    SOUNDS.contains(&inner.to_lowercase().as_str())
 }
 
 fn is_direction(inner: &str) -> bool {
@@ -285,6 +315,8 @@ mod tests {
             ("(T_T)", 5),
             ("（＾▽＾）ノート", "（＾▽＾）".len()),
             ("(^_^)ノノノノ", "(^_^)ノノノ".len()),
+            ("ヽ(✿ﾟ▽ﾟ)ノ", "ヽ(✿ﾟ▽ﾟ)ノ".len()),
+            ("ʕ•ᴥ•ʔ", "ʕ•ᴥ•ʔ".len()),
         ] {
             assert_eq!(face(text, true), Found::Yes(len), "{text}");
         }
@@ -334,6 +366,9 @@ mod tests {
             "(clears throat)",
             "（眨了眨眼睛）",
             "*Smiles*",
+            "[laughs]",
+            "[pause]",
+            "【微笑】",
         ] {
             assert_eq!(direction(text, true), Found::Yes(text.len()), "{text}");
         }
@@ -354,6 +389,9 @@ mod tests {
             "（他说他昨天在公园里笑着看见了一只猫）",
             "（沉默是金）",
             "*Thinking* is hard.",
+            "[笑]",
+            "[your name]",
+            "【注意】",
             "*Waves* are high.",
         ] {
             assert_eq!(direction(text, true), Found::No, "{text}");

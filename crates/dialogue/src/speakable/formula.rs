@@ -42,8 +42,13 @@ const SIGNS: [(&str, &str); 34] = [
     ("pi", "π"),
 ];
 /// Commands that only set how their argument looks, or the space between signs.
-const SILENT: [&str; 20] = [
+const SILENT: [&str; 25] = [
     "text",
+    "textbf",
+    "textit",
+    "texttt",
+    "emph",
+    "underline",
     "mathrm",
     "mathbf",
     "mathit",

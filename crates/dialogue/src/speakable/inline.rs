@@ -175,7 +175,20 @@ impl Writer {
                 Found::Wait => Step::Wait,
             },
             '*' | '_' | '~' => self.emphasis(c, rest, end, out),
-            '(' | '（' => self.face(c, rest, end, out),
+            '(' | '（' | 'ʕ' => self.face(c, rest, end, out),
+            ':' | ';' if self.before.is_none_or(char::is_whitespace) => {
+                self.left_out(asides::smiley(rest, end), c, out)
+            }
+            '^' => self.left_out(links::raised_citation(rest, end), c, out),
+            '【' | '［' | '〔' => {
+                let found = match self.source(rest, end) {
+                    Found::No if c == '【' && self.begins_sentence() => {
+                        asides::direction(rest, end)
+                    }
+                    found => found,
+                };
+                self.left_out(found, c, out)
+            }
             c if asides::is_left_arm(c) => self.face(c, rest, end, out),
             '`' => self.open_code(rest, end, out),
             '[' => self.link(rest, end, out),
@@ -223,7 +236,12 @@ impl Writer {
     }
 
     fn face(&mut self, c: char, rest: &str, end: bool, out: &mut impl TextSink) -> Step {
-        match asides::face(rest, end) {
+        self.left_out(asides::face(rest, end), c, out)
+    }
+
+    /// Drops what was found and is not said aloud, or else writes its first character.
+    fn left_out(&mut self, found: Found<usize>, c: char, out: &mut impl TextSink) -> Step {
+        match found {
             Found::Yes(len) => self.aside(len),
             Found::No => self.literal(c, out),
             Found::Wait => Step::Wait,
@@ -301,6 +319,15 @@ impl Writer {
             Found::Wait => return Step::Wait,
             Found::No => {}
         }
+        let mut unsaid = self.source(rest, end);
+        if unsaid == Found::No && self.begins_sentence() {
+            unsaid = asides::direction(rest, end);
+        }
+        match unsaid {
+            Found::Yes(len) => return self.aside(len),
+            Found::Wait => return Step::Wait,
+            Found::No => {}
+        }
         match links::footnote(rest, end) {
             Found::Yes(len) => return self.drop(']', len),
             Found::Wait => return Step::Wait,
@@ -326,6 +353,25 @@ impl Writer {
             Some('(') => Found::No,
             Some('[') if is_name(self.before) => Found::No,
             Some(next) if is_name(self.before) && !matches!(next, '.' | ',' | ';' | '!' | '?') => {
+                Found::No
+            }
+            _ => Found::Yes(len),
+        }
+    }
+
+    /// Parses a mark that names a source. A number alone does so behind words, and with no word behind it.
+    fn source(&self, rest: &str, end: bool) -> Found<usize> {
+        let len = match links::source(rest, end) {
+            Found::Yes(len) => len,
+            other => return other,
+        };
+        let names = rest[..len].contains(|c: char| c.is_alphabetic() || c == '†');
+        match rest[len..].chars().next() {
+            None if !end => Found::Wait,
+            Some('(') if rest.starts_with('[') => Found::No,
+            next if !names
+                && (self.before.is_none() || next.is_some_and(char::is_alphanumeric)) =>
+            {
                 Found::No
             }
             _ => Found::Yes(len),
@@ -378,6 +424,14 @@ impl Writer {
                 Found::Wait => Step::Wait,
             },
             Some(c) if c.is_ascii_punctuation() => self.literal_escape(rest, out),
+            Some(c) if c.is_ascii_alphabetic() => match marks::command(rest, end) {
+                Found::Yes(len) if rest.starts_with(r"\begin") || rest.starts_with(r"\end") => {
+                    self.drop('}', len)
+                }
+                Found::Yes(len) => self.formula(&rest[..len], out),
+                Found::No => self.literal('\\', out),
+                Found::Wait => Step::Wait,
+            },
             Some('\n') => Step::Take(1),
             _ => self.literal('\\', out),
         }
@@ -466,7 +520,27 @@ fn is_name(c: Option<char>) -> bool {
 fn is_mark(c: char) -> bool {
     matches!(
         c,
-        '\n' | '*' | '_' | '~' | '`' | '[' | '!' | '<' | '&' | '\\' | '$' | '|' | '#' | '(' | '（'
+        '\n' | '*'
+            | '_'
+            | '~'
+            | '`'
+            | '['
+            | '!'
+            | '<'
+            | '&'
+            | '\\'
+            | '$'
+            | '|'
+            | '#'
+            | '('
+            | '（'
+            | ':'
+            | ';'
+            | '^'
+            | '【'
+            | '［'
+            | '〔'
+            | 'ʕ'
     ) || asides::is_left_arm(c)
 }
 

@@ -15,6 +15,11 @@ const LABEL_MAX: usize = 32;
 /// Maximum length of a citation mark, in bytes.
 const CITATION_MAX: usize = 24;
 
+/// Maximum length of a mark that names a source, in bytes.
+const SOURCE_MAX: usize = 40;
+/// Words in front of a source's number.
+const SOURCES: [&str; 8] = ["citation", "cite", "webpage", "source", "ref", "来源", "引用", "网页"];
+
 /// Prefixes of addresses in link definitions.
 const ADDRESSES: [&str; 5] = ["http://", "https://", "www.", "mailto:", "<"];
 
@@ -66,6 +71,60 @@ pub(super) fn citation(rest: &str, end: bool) -> Found<usize> {
         before = c;
     }
     Found::ran_out(end)
+}
+
+/// Parses a citation mark between circumflexes, `^[1]^`. Returns its length in bytes.
+pub(super) fn raised_citation(rest: &str, end: bool) -> Found<usize> {
+    let len = match rest[1..].chars().next() {
+        None => return Found::ran_out(end),
+        Some('[') => match citation(&rest[1..], end) {
+            Found::Yes(len) => len + 1,
+            other => return other,
+        },
+        Some(_) => return Found::No,
+    };
+    match rest[len..].chars().next() {
+        None => Found::ran_out(end),
+        Some('^') => Found::Yes(len + 1),
+        Some(_) => Found::No,
+    }
+}
+
+/// Parses a mark that names a source by its number, in brackets of any script: `【1】`, `【4:0†source】`, `[citation:1]`. Returns
+/// its length in bytes.
+pub(super) fn source(rest: &str, end: bool) -> Found<usize> {
+    let Some(open) = rest.chars().next() else { return Found::ran_out(end) };
+    let close = match open {
+        '[' => ']',
+        '【' => '】',
+        '［' => '］',
+        '〔' => '〕',
+        _ => return Found::No,
+    };
+    for (at, c) in rest.char_indices().skip(1) {
+        if c == close {
+            let is_source = is_source(&rest[open.len_utf8()..at], open != '[');
+            return if is_source { Found::Yes(at + c.len_utf8()) } else { Found::No };
+        }
+        if c == '\n' || at > SOURCE_MAX {
+            return Found::No;
+        }
+    }
+    Found::ran_out(end)
+}
+
+/// Reports whether this names a source. A number alone does so in `plain` brackets.
+fn is_source(inner: &str, plain: bool) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    if let Some((number, _)) = inner.split_once('†') {
+        return number.split(':').all(is_number);
+    }
+    let lower = inner.to_lowercase();
+    let behind = SOURCES.iter().find_map(|word| lower.strip_prefix(word));
+    match behind {
+        Some(number) => is_number(number.trim_start_matches([':', '：', '_', '-', ' '])),
+        None => plain && is_number(inner),
+    }
 }
 
 /// Parses a footnote's mark such as `[^1]`. Returns its length in bytes.

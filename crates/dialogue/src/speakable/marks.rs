@@ -9,6 +9,22 @@ const FORMULA_MAX: usize = 128;
 /// Maximum length of one run. A longer run is split into several.
 pub(super) const RUN_MAX: usize = 64;
 
+/// Commands of LaTeX that models write outside formulas, with braces behind each.
+const COMMANDS: [&str; 12] = [
+    "boxed",
+    "textbf",
+    "textit",
+    "texttt",
+    "emph",
+    "underline",
+    "text",
+    "frac",
+    "dfrac",
+    "sqrt",
+    "begin",
+    "end",
+];
+
 const ADDRESSES: [&[u8]; 5] = [b"http://", b"https://", b"www.", b"ftp://", b"mailto:"];
 
 /// Run of one mark with its context.
@@ -161,24 +177,28 @@ pub(super) fn address(rest: &str, end: bool) -> Found<()> {
     found
 }
 
-/// Parses a formula in dollar signs such as `$x^2$`. Returns its length in bytes. Amounts of money
-/// are not formulas.
+/// Parses a formula in dollar signs such as `$x^2$`, or in two, over several lines. Returns its length in bytes. Amounts of money
+/// are not formulas: what begins with a digit needs a sign of LaTeX and has no space.
 pub(super) fn formula(rest: &str, end: bool) -> Found<usize> {
     let (run, after) = match run(rest, '$', end) {
         Found::Yes(run) => run,
         Found::No => return Found::No,
         Found::Wait => return Found::Wait,
     };
-    if run > 2 || after.is_none_or(|c| c.is_whitespace() || c.is_ascii_digit()) {
+    let is_block = run == 2;
+    if run > 2 || after.is_none_or(|c| c.is_whitespace() && !is_block) {
         return Found::No;
     }
+    let may_be_money = !is_block && after.is_some_and(|c| c.is_ascii_digit());
     let mut before = ' ';
     for (count, (at, c)) in rest.char_indices().enumerate().skip(run) {
         let close = &rest[at..];
         match c {
-            '\n' => return Found::No,
+            '\n' if !is_block => return Found::No,
             _ if count > FORMULA_MAX => return Found::No,
-            '$' if !before.is_whitespace() => {
+            c if may_be_money && !c.is_ascii_graphic() => return Found::No,
+            '$' if may_be_money && !rest[run..at].contains(['\\', '^']) => return Found::No,
+            '$' if is_block || !before.is_whitespace() => {
                 return match self::run(close, '$', end) {
                     Found::Yes((len, _)) if len < run => Found::No,
                     Found::Yes((_, Some(next))) if next.is_ascii_digit() => Found::No,
@@ -191,11 +211,43 @@ pub(super) fn formula(rest: &str, end: bool) -> Found<usize> {
     Found::ran_out(end)
 }
 
-/// Parses a formula in `\(` and `\)`, or `\[` and `\]`. Returns its length in bytes.
+/// Parses a command with its braces, `\boxed{42}`. Returns its length in bytes.
+pub(super) fn command(rest: &str, end: bool) -> Found<usize> {
+    let letters = rest[1..].find(|c: char| !c.is_ascii_alphabetic());
+    let Some(letters) = letters else {
+        let begun = COMMANDS.iter().any(|command| command.starts_with(&rest[1..]));
+        return if begun { Found::ran_out(end) } else { Found::No };
+    };
+    let (name, behind) = rest[1..].split_at(letters);
+    if !COMMANDS.contains(&name) || !behind.starts_with('{') {
+        return Found::No;
+    }
+    let mut groups = if name.ends_with("frac") { 2 } else { 1 };
+    let mut depth = 0_usize;
+    for (count, (at, c)) in behind.char_indices().enumerate() {
+        match c {
+            '\n' => return Found::No,
+            _ if count > FORMULA_MAX => return Found::No,
+            '{' => depth += 1,
+            _ if depth == 0 => return Found::No,
+            '}' => {
+                depth -= 1;
+                groups -= usize::from(depth == 0);
+                if groups == 0 {
+                    return Found::Yes(1 + letters + at + 1);
+                }
+            }
+            _ => {}
+        }
+    }
+    Found::ran_out(end)
+}
+
+/// Parses a formula in `\(` and `\)`, or in `\[` and `\]`, over several lines. Returns its length in bytes.
 pub(super) fn bracketed_formula(rest: &str, end: bool) -> Found<usize> {
     let close = if rest.starts_with(r"\(") { r"\)" } else { r"\]" };
     for (count, (at, c)) in rest.char_indices().enumerate() {
-        if c == '\n' || count > FORMULA_MAX {
+        if c == '\n' && close == r"\)" || count > FORMULA_MAX {
             return Found::No;
         }
         if at > 1 && rest[at..].starts_with(close) {

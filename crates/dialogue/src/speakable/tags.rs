@@ -20,7 +20,7 @@ const CELLS: &str = "td th";
 /// Tags that are removed without a trace. The last ones are not HTML, but models write them.
 const TAGS: &str = "a abbr b big body center cite code dd del details dl dt em font html i img ins \
     kbd mark pre q s samp small span strike strong sub summary sup tbody thead tt u var \
-    answer think thinking speak";
+    answer think thinking speak laugh laughs laughter sigh chuckle cough breath gasp pause script style";
 
 /// Tags of SSML that are removed without a trace; vendors' have a prefix.
 const SSML: &str = "break prosody emphasis phoneme voice audio lang say-as express-as par seq media token \
@@ -78,6 +78,16 @@ pub(super) fn tag(rest: &str, end: bool) -> Found<Tag> {
             None => Found::ran_out(line.known),
         };
     }
+    // `<#0.5#>` is a pause of some synthesisers.
+    if let Some(pause) = inside.strip_prefix('#') {
+        let behind = pause.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+        let seconds = pause.len() - behind.len();
+        return match behind {
+            "" | "#" => Found::ran_out(line.known),
+            _ if seconds > 0 && behind.starts_with("#>") => Found::Yes(Tag::Silent(seconds + 4)),
+            _ => Found::No,
+        };
+    }
     if "!--".starts_with(inside) {
         return Found::ran_out(line.known);
     }
@@ -122,7 +132,9 @@ fn element(name: &str, behind: &str, line: &Line<'_>) -> Found<Tag> {
         Some(close) if behind[close..].starts_with('>') => {
             let attributes = behind[..close].trim_end_matches('/').trim();
             let len = line.text.len() - behind.len() + close + 1;
-            if attributes.is_empty() || attributes.contains('=') {
+            let is_time =
+                listed("break pause") && attributes.starts_with(|c: char| c.is_ascii_digit());
+            if attributes.is_empty() || attributes.contains('=') || is_time {
                 Found::Yes(tag(len))
             } else {
                 Found::No

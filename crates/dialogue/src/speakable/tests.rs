@@ -90,6 +90,15 @@ fn formulas_are_plain_signs() {
         ("答案是$\\frac{1}{2}$。", "答案是1/2。"),
         ("$$x^2 + y^2$$ is \\[z^2\\]", "x² + y² is z²"),
         ("\\(open", "(open"),
+        ("角度是$90^\\circ$。", "角度是90°。"),
+        ("$$\n\\int_0^1 x dx\n$$\n完。", "∫0^1 x dx\n完。"),
+        ("\\[\nz^2\n\\]", "z²"),
+        ("答案是\\boxed{42}。", "答案是42。"),
+        ("\\begin{equation}a=b\\end{equation}完。", "a=b完。"),
+        ("\\textbf{重要}的事。", "重要的事。"),
+        ("\\frac{1}{2}是一半", "1/2是一半"),
+        ("It costs $5 or $10 today.", "It costs $5 or $10 today."),
+        ("C:\\text\\end and \\frac{1}", "C:\\text\\end and \\frac{1}"),
     ]);
 }
 
@@ -105,6 +114,15 @@ fn faces_and_stage_directions_are_not_said() {
         ("（注意）明天下雨。", "（注意）明天下雨。"),
         ("*Note* this: f(x) = (a+b).", "Note this: f(x) = (a+b)."),
         ("他（笑着）走了。", "他（笑着）走了。"),
+        ("【微笑】你好呀。", "你好呀。"),
+        ("【注意】明天下雨。", "【注意】明天下雨。"),
+        ("[laughs] Hello there.", "Hello there."),
+        ("<laugh>Hello<#0.5#> there.<pause 1s>", "Hello there."),
+        ("好的 :) 谢谢", "好的 谢谢"),
+        ("Fine :-D", "Fine"),
+        ("Note: (a), b :x ; c", "Note: (a), b :x ; c"),
+        ("好的ʕ•ᴥ•ʔ", "好的"),
+        ("Hello *world* there, f(x) and a[1]是", "Hello world there, f(x) and a[1]是"),
     ]);
 }
 
@@ -177,6 +195,11 @@ fn links_and_notes_leave_their_words() {
         ("Wow![1] [x] y", "Wow! [x] y"),
         ("北京今天晴[1][2]。", "北京今天晴。"),
         ("It is sunny[1]. So it is [2, 3-5]!", "It is sunny. So it is!"),
+        ("北京今天晴【1】【2】。", "北京今天晴。"),
+        ("北京【4:0†source】今天晴[citation:1]。", "北京今天晴。"),
+        ("北京今天晴^[1]^。2^10", "北京今天晴。2^10"),
+        ("【1】打开盖子【2】按下", "【1】打开盖子【2】按下"),
+        ("[source](https://a.b) and [ref 2](https://a.b)", "source and ref 2"),
         ("[1] is first, [0] and [1](https://a.b) stay", "[1] is first, [0] and 1 stay"),
     ]);
 }

@@ -4,7 +4,9 @@
 //! The model takes no part: the server words the question, reads the answer before the model does,
 //! and makes exactly the call that was held.
 
-use hearken_base::language::{Language, is_han};
+mod answer;
+
+use hearken_base::language::Language;
 use hearken_ports::{ChatMessage, ToolError, ToolRequest};
 use tokio::time::Instant;
 
@@ -17,26 +19,100 @@ use crate::phrases::Phrase;
 
 /// Largest arguments of a held call, in bytes.
 const MAX_ARGUMENTS_BYTES: usize = 16 << 10;
-/// Longest answer that may be a yes, in characters.
-const MAX_ANSWER_CHARS: usize = 80;
 
-/// Words that may stand beside a yes, and are none.
-const BESIDE: [&str; 15] = [
-    "please",
-    "thanks",
-    "thank you",
-    "then",
-    "now",
-    "的",
-    "啊",
-    "呀",
-    "吧",
-    "呢",
-    "嗯",
-    "哦",
-    "请",
-    "谢谢",
-    "那",
+/// Words and phrases that agree, as shipped.
+const AGREEING: [&str; 91] = [
+    "yes",
+    "yeah",
+    "yep",
+    "yup",
+    "ok",
+    "okay",
+    "sure",
+    "sure thing",
+    "of course",
+    "certainly",
+    "absolutely",
+    "definitely",
+    "go ahead",
+    "go on",
+    "go for it",
+    "do it",
+    "do that",
+    "please do",
+    "you may",
+    "yes you may",
+    "you can",
+    "allowed",
+    "agreed",
+    "I agree",
+    "confirm",
+    "confirmed",
+    "I confirm",
+    "correct",
+    "that's right",
+    "that is right",
+    "fine",
+    "that's fine",
+    "that is fine",
+    "it's fine",
+    "it is fine",
+    "that's okay",
+    "that is okay",
+    "sounds good",
+    "very well",
+    "by all means",
+    "all right",
+    "alright",
+    "好",
+    "好的",
+    "好嘞",
+    "好滴",
+    "可以",
+    "行",
+    "是",
+    "对",
+    "同意",
+    "我同意",
+    "没问题",
+    "没错",
+    "确定",
+    "我确定",
+    "确认",
+    "我确认",
+    "当然",
+    "当然了",
+    "当然可以",
+    "允许",
+    "需要",
+    "用吧",
+    "拍吧",
+    "去吧",
+    "来吧",
+    "做吧",
+    "ja",
+    "jawohl",
+    "klar",
+    "mach das",
+    "sí",
+    "claro",
+    "vale",
+    "oui",
+    "d'accord",
+    "bien sûr",
+    "はい",
+    "いいよ",
+    "いいです",
+    "どうぞ",
+    "네",
+    "예",
+    "응",
+    "좋아요",
+    "да",
+    "конечно",
+    "sim",
+    "sì",
+    "certo",
 ];
 
 /// How the person is asked, and which words agree.
@@ -46,50 +122,14 @@ pub struct ConsentSettings {
     pub camera: Phrase,
     /// Question about another tool. `{act}` is replaced by what it would do, `{tool}` and `{source}` by their names.
     pub tool: Phrase,
-    /// Words and phrases of both languages that agree.
+    /// Words and phrases of any language that agree.
     pub words: Vec<String>,
 }
 
 impl Default for ConsentSettings {
     fn default() -> Self {
         let phrases = crate::Phrases::default();
-        let words = [
-            "yes",
-            "yeah",
-            "yep",
-            "yup",
-            "ok",
-            "okay",
-            "sure",
-            "of course",
-            "certainly",
-            "absolutely",
-            "go ahead",
-            "do it",
-            "you may",
-            "yes you may",
-            "allowed",
-            "agreed",
-            "fine",
-            "that's fine",
-            "all right",
-            "alright",
-            "好",
-            "好的",
-            "可以",
-            "行",
-            "是",
-            "对",
-            "同意",
-            "没问题",
-            "当然",
-            "当然可以",
-            "允许",
-            "用吧",
-            "拍吧",
-            "去吧",
-        ];
-        let words = words.into_iter().map(str::to_owned).collect();
+        let words = AGREEING.map(str::to_owned).to_vec();
         Self { camera: phrases.ask_camera, tool: phrases.ask_tool, words }
     }
 }
@@ -111,54 +151,16 @@ impl ConsentSettings {
         names.iter().fold(question, |question, (key, name)| question.replace(key, name))
     }
 
-    /// Reports whether the words are a yes and nothing else. Anything beside it, such as a `not` or
-    /// a condition, makes them none.
-    pub(crate) fn is_yes(&self, said: &str) -> bool {
-        if said.chars().count() > MAX_ANSWER_CHARS {
-            return false;
-        }
-        let said = tokens(said);
-        let yes: Vec<Vec<String>> = self.words.iter().map(|words| tokens(words)).collect();
-        let beside: Vec<Vec<String>> = BESIDE.iter().map(|words| tokens(words)).collect();
-        // For each number of tokens: whether they are made of these words, with a yes or without.
-        let mut made_of = vec![(false, false); said.len() + 1];
-        made_of[0].0 = true;
-        for from in 0..said.len() {
-            let (plain, agreed) = made_of[from];
-            let fits = |words: &&Vec<String>| !words.is_empty() && said[from..].starts_with(words);
-            for words in beside.iter().filter(fits) {
-                let to = &mut made_of[from + words.len()];
-                *to = (to.0 || plain, to.1 || agreed);
-            }
-            for words in yes.iter().filter(fits) {
-                made_of[from + words.len()].1 |= plain || agreed;
-            }
-        }
-        made_of[said.len()].1
+    /// Reports whether the words agree to this call, and say nothing else.
+    pub(crate) fn agrees(&self, said: &str, to: &HeldCall) -> bool {
+        let acts = [Language::English, Language::Chinese]
+            .map(|language| act(&to.tool, &to.request.arguments, language));
+        self.is_yes(said, &acts)
     }
-}
 
-/// Cuts words into Latin words and single Han characters, in lower case, without punctuation.
-fn tokens(words: &str) -> Vec<String> {
-    let mut tokens = Vec::new();
-    let mut open = false;
-    for c in words.chars().filter(|c| !matches!(c, '\'' | '’' | '.')) {
-        if is_han(c) {
-            tokens.push(c.to_string());
-            open = false;
-        } else if c.is_alphanumeric() {
-            if !open {
-                tokens.push(String::new());
-            }
-            if let Some(word) = tokens.last_mut() {
-                word.extend(c.to_lowercase());
-            }
-            open = true;
-        } else {
-            open = false;
-        }
+    fn is_yes(&self, said: &str, acts: &[String]) -> bool {
+        answer::agrees(said, &self.words, acts)
     }
-    tokens
 }
 
 /// Calls of one round, divided by what may happen to them.
@@ -296,8 +298,45 @@ mod tests {
             "好好好",
             "当然可以",
             "对",
+            "确定",
+            "确认。",
+            "没错",
+            "好的，好的",
+            "当然了",
+            "我同意",
+            "好嘞",
+            "沒問題",
+            "當然",
+            "對",
+            "確定",
+            "Yes, please do.",
+            "Please do.",
+            "Go on.",
+            "Confirm.",
+            "Correct.",
+            "小智，好的",
+            "好的，小智",
+            "Yes, Alexa.",
+            "Alexa, yes.",
+            "Yes, please. Thank you!",
+            "Ja",
+            "Ja, bitte.",
+            "Sí, por favor.",
+            "Oui, s'il te plaît.",
+            "D'accord",
+            "はい、お願いします",
+            "네",
+            "Да, пожалуйста.",
+            "行吧行吧",
+            "那好吧",
+            "嗯是的",
+            "是，可以",
+            "麻烦你了，好的",
+            "Yes I do.",
+            "Of course you can.",
+            "Yes, right now.",
         ] {
-            assert!(settings.is_yes(yes), "{yes}");
+            assert!(settings.is_yes(yes, &[]), "{yes}");
         }
     }
 
@@ -335,17 +374,103 @@ mod tests {
             "对不起",
             "……",
             "👍",
+            "OK?",
+            "Sure?",
+            "yes?",
+            "好的？",
+            "对？",
+            "可以？",
+            "行？",
+            "是？",
+            "可以吗？",
+            "¿Sí?",
+            "نعم؟",
+            "对吧",
+            "是吧",
+            "可以吧",
+            "没问题吧",
+            "好是好",
+            "那是",
+            "可以是可以",
+            "要是",
+            "行行好",
+            "好了",
+            "行了",
+            "可以了",
+            "okay google",
+            "OK Google",
+            "小智",
+            "Alexa",
+            "Yes, open it.",
+            "打开吧",
+            "打开",
+            "yes... no",
+            "fine, but no",
+            "OK stop",
+            "of course not",
+            "good",
+            "好屁",
+            "同意个屁",
+            "sim card",
+            "会，好的，等等",
         ] {
-            assert!(!settings.is_yes(no), "{no}");
+            assert!(!settings.is_yes(no, &[]), "{no}");
         }
-        assert!(!settings.is_yes(&"yes ".repeat(100)));
+        assert!(!settings.is_yes(&"yes ".repeat(100), &[]));
     }
 
     #[test]
     fn nobody_agrees_where_no_words_are_configured() {
         let settings =
             ConsentSettings { words: vec![String::new(), " ".into()], ..Default::default() };
-        assert!(!settings.is_yes("yes") && !settings.is_yes(""));
+        assert!(!settings.is_yes("yes", &[]) && !settings.is_yes("", &[]));
+    }
+
+    #[test]
+    fn who_names_the_act_agrees_to_it_and_to_no_other() {
+        let settings = ConsentSettings::default();
+        let open = ["open the lock".to_owned(), "打开门锁".to_owned()];
+        for yes in [
+            "Yes, open it.",
+            "Open it.",
+            "Please open the lock.",
+            "打开吧",
+            "打开",
+            "好的，开吧",
+            "好啊，請開",
+            "确定打开",
+            "打开门锁",
+            "Yes, please, open the lock now.",
+        ] {
+            assert!(settings.is_yes(yes, &open), "{yes}");
+        }
+        for no in [
+            "Yes, close it.",
+            "Open the window.",
+            "Open it later.",
+            "Don't open it.",
+            "打开空调",
+            "别打开",
+            "打开了吗",
+            "Open it?",
+            "it",
+            "the lock",
+            "关上吧",
+        ] {
+            assert!(!settings.is_yes(no, &open), "{no}");
+        }
+        let off = ["turn off the lamp".to_owned(), "关闭灯".to_owned()];
+        assert!(
+            settings.is_yes("Turn it off.", &off)
+                && settings.is_yes("Yes, turn off the lamp", &off)
+        );
+        assert!(!settings.is_yes("Turn it on.", &off) && !settings.is_yes("turn it", &off));
+        let cancel = ["cancel the order".to_owned(), "取消order".to_owned()];
+        for no in ["Cancel.", "Cancel it.", "取消", "OK cancel"] {
+            assert!(!settings.is_yes(no, &cancel), "{no}");
+        }
+        let silent = ConsentSettings { words: Vec::new(), ..Default::default() };
+        assert!(!silent.is_yes("Open it.", &open));
     }
 
     #[test]

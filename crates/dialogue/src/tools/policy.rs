@@ -69,6 +69,26 @@ const RISKY_WORDS: [&str; 40] = [
 /// What is recorded with the word `record`, which is also the entry of a database.
 const RECORDED_WORDS: [&str; 8] =
     ["audio", "call", "clip", "conversation", "sound", "speech", "video", "voice"];
+/// What a tool does to one of these things, in names of tools alone: in arguments the words are ordinary.
+const RISKY_ACTS: [(&[&str], &[&str]); 7] = [
+    (&["capture", "grab", "rec", "stream"], &["audio", "conversation", "speech", "video", "voice"]),
+    (&["get"], &["audio"]),
+    (&["listen"], &["in", "room"]),
+    (&["send", "spend", "wire"], &["cash", "coin", "crypto", "fund", "gift", "money"]),
+    (&["place"], &["bet", "bid", "order"]),
+    (
+        &["clear", "drop", "empty", "flush"],
+        &[
+            "all", "bin", "data", "database", "db", "history", "inbox", "log", "memory", "table",
+            "trash",
+        ],
+    ),
+    (&["format"], &["card", "device", "disk", "drive", "partition", "storage"]),
+];
+/// Words that are risky only as all of a tool's name, or at its beginning.
+const RISKY_BEGINNINGS: [&str; 7] = ["del", "eavesdrop", "film", "order", "rm", "shred", "unlink"];
+/// Words to which a name may be joined without a space.
+const JOINED_VERBS: [&str; 5] = ["open", "record", "send", "start", "take"];
 const RISKY_WORDS_ZH: [&str; 27] = [
     "录音",
     "麦克风",
@@ -218,11 +238,11 @@ impl ToolPolicies {
         // People who are asked before each call learn to say yes. What leads a model astray is a result that a stranger
         // may have written. Decision 0049.
         let forgives = of.own_trust
-            && !is_risky(&of.tool)
+            && !is_risky_tool(&of.tool)
             && !names_risk(tool.destructive && !is_of_one_kind(&of.tool));
         let risky = tool.destructive
             || is_camera(&of.tool)
-            || !of.simulated && (is_risky(&of.tool) || of.own_trust && !forgives);
+            || !of.simulated && (is_risky_tool(&of.tool) || of.own_trust && !forgives);
         let configured = self.configured(&of.source, &of.tool).unwrap_or_else(|| {
             // A household's own server marks each lamp as destructive: where it is trusted, its results are no strangers'
             // to its tools. Decision 0085.
@@ -321,6 +341,28 @@ fn is_risky(name: &str) -> bool {
         || RISKY_WORDS_ZH.iter().any(|word| name.contains(word))
         || has_word(&words(name), &RISKY_WORDS)
         || has_word(&words(name), &["record"]) && has_word(&words(name), &RECORDED_WORDS)
+}
+
+/// Reports whether a tool of this name takes pictures, records, opens, pays or deletes, by what it does to what.
+fn is_risky_tool(name: &str) -> bool {
+    let words = words(name);
+    let is_act = |(acts, things): &(&[&str], &[&str])| {
+        has_word(&words, acts) && has_word(&words, things) && !has_word(&words, &HARMLESS_KINDS)
+    };
+    let is_thing = |thing: &str| {
+        RISKY_WORDS.contains(&thing)
+            || CAMERA_WORDS.contains(&thing)
+            || PICTURE_WORDS.contains(&thing)
+            || RECORDED_WORDS.contains(&thing)
+            || thing == "money"
+    };
+    let is_joined = |word: &String| {
+        JOINED_VERBS.iter().any(|verb| word.strip_prefix(verb).is_some_and(is_thing))
+    };
+    is_risky(name)
+        || RISKY_ACTS.iter().any(is_act)
+        || words.first().is_some_and(|first| RISKY_BEGINNINGS.contains(&first.as_str()))
+        || words.iter().any(is_joined)
 }
 
 /// Reports whether a tool of this name acts on things of one harmless kind.
@@ -476,6 +518,22 @@ mod tests {
         assert_eq!(of("delete", true, true), ToolPolicy::Ask);
         assert_eq!(of("delete", true, false), ToolPolicy::Allow);
         for risky in [
+            "rec_audio",
+            "film",
+            "listen_in",
+            "get_audio",
+            "streamVideo",
+            "opendoor",
+            "takephoto",
+            "send_money",
+            "order_pizza",
+            "place_order",
+            "clear_history",
+            "drop_table",
+            "format_disk",
+            "empty_trash",
+            "shred",
+            "rm",
             "open_door",
             "delete_all_files",
             "record_audio",
@@ -496,6 +554,13 @@ mod tests {
             "get_weather",
             "doorbell_chime",
             "get_records",
+            "get_weather_in_city",
+            "get_audio_volume",
+            "sort_order",
+            "clear_timer",
+            "format_date",
+            "send_message",
+            "listen_to_radio",
             "热门新闻",
             "打开客厅的灯",
         ] {

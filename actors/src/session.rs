@@ -159,7 +159,12 @@ impl SessionActor {
             return;
         }
         let speculation = self.fitting_speculation(&start, ctx);
+        // Where there was no capacity, the turn was counted before.
+        let is_too_fast = start.input == TurnInput::Busy && start.turn.take_rate().is_err();
         let StartTurn { turn, input } = start;
+        if is_too_fast {
+            turn.trace().discard();
+        }
         turn.trace().end(Stage::Admission);
         turn.trace().set_state(TurnState::Thinking);
         if is_of_its_own(&input) {

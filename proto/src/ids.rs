@@ -41,6 +41,11 @@ string_id! {
 }
 
 impl SessionId {
+    /// Returns the beginning of the id, for the log: whoever knows all of it may go on with the session.
+    pub fn short(&self) -> &str {
+        self.0.get(..8).unwrap_or_default()
+    }
+
     /// Creates a random id (UUID v4, 36 characters).
     pub fn random() -> Self {
         Self(uuid::Uuid::new_v4().to_string())

@@ -199,10 +199,12 @@ impl Envelope {
     pub fn decode(text: &str) -> Result<Self, DecodeError> {
         let (mut fields, twice) = match json::object(text.as_bytes()) {
             Ok(fields) => (fields, None),
-            Err(error) => match serde_json::from_str(text) {
+            // A name that stands twice has a path. All that is refused for another reason, as its weight, stays so.
+            Err(error) if error.field().is_some() => match serde_json::from_str(text) {
                 Ok(Value::Object(fields)) => (fields, Some(error)),
                 _ => return Err(error.into()),
             },
+            Err(error) => return Err(error.into()),
         };
         let version = fields.get("version").cloned().unwrap_or_default();
         let version = serde_json::from_value(version)
@@ -345,10 +347,14 @@ mod tests {
 
     #[test]
     fn what_is_no_message_is_refused_with_the_reason() {
+        let many = r#"{"a":0},"#.repeat(100_000);
+        let heavy =
+            format!(r#"{{"version":[1,0,0],"id":1,"type":"get","data":{{}},"x":[{many}0]}}"#);
         for (text, says) in [
             ("", "the message is empty, but must be a JSON object"),
             ("hello", "the message is not JSON: expected value"),
             ("[1]", "the message must be a JSON object, not an array"),
+            (&heavy, "takes more than"),
             ("{}", "field `version`: a version is [major, minor, patch]"),
             (r#"{"version":[1,0],"id":1,"type":"get"}"#, "field `version`: a version is"),
             (r#"{"version":"1.0.0","id":1,"type":"get"}"#, "field `version`: a version is"),

@@ -186,6 +186,9 @@ async fn own_headers(
     mut request: ServiceRequest,
     next: Next<BoxBody>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
+    // A client may send thousands of requests without waiting for an answer: others of the thread have their turn between
+    // them.
+    tokio::task::yield_now().await;
     request.headers_mut().retain(|_, value| {
         if let Ok(copy) = HeaderValue::from_bytes(value.as_bytes()) {
             *value = copy;
@@ -245,7 +248,7 @@ impl RequestId {
 }
 
 /// Path of the pages that describe the API, and what they may do: nothing of other servers, and in no frame.
-const DOCS_PATH: &str = "/api/docs";
+pub(super) const DOCS_PATH: &str = "/api/docs";
 const DOCS_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
     img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 

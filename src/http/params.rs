@@ -2,6 +2,7 @@
 //! and a present one must be valid or is refused; blank is never valid. Not for ids and tokens,
 //! which clients may also send in the query.
 
+use std::collections::HashSet;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -11,6 +12,26 @@ use hearken_proto::fault::Fault;
 
 use crate::http::fault::{Refusal, refusal};
 use crate::http::request_identity::query;
+
+/// Checks that the query has no parameters but these, each at most once: where something is deleted, one that is not read
+/// must not widen what.
+///
+/// # Errors
+/// [`Fault::BadRequest`], with the name of the parameter.
+pub(crate) fn only(request: &HttpRequest, names: &[&str]) -> Result<(), Refusal> {
+    let mut seen = HashSet::new();
+    for (name, _) in url::form_urlencoded::parse(request.query_string().as_bytes()) {
+        let name = name.to_lowercase();
+        if !names.contains(&name.as_str()) {
+            let about = format!("`{name}` cannot be used here: give {}", names.join(" or "));
+            return Err(refusal(Fault::BadRequest, &about));
+        }
+        if !seen.insert(name) {
+            return Err(refusal(Fault::BadRequest, "a parameter stands twice"));
+        }
+    }
+    Ok(())
+}
 
 /// Returns a text, trimmed; `None` if the parameter is missing.
 ///

@@ -1,22 +1,13 @@
 //! Where a request comes from: its place, which is this machine, its network or elsewhere, and the
 //! address under which its client is counted. Not for who sends it.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use actix_web::HttpRequest;
 
-/// Headers by which a proxy tells that it forwards a request.
-const FORWARDING: [&str; 9] = [
-    "forwarded",
-    "x-forwarded-for",
-    "x-forwarded-host",
-    "x-forwarded-proto",
-    "x-real-ip",
-    "x-client-ip",
-    "true-client-ip",
-    "cf-connecting-ip",
-    "via",
-];
+/// Headers by which a proxy tells that it forwards a request, beside those of [`is_forwarding`].
+const FORWARDING: [&str; 6] =
+    ["forwarded", "x-real-ip", "x-original-host", "x-cluster-client-ip", "cf-connecting-ip", "via"];
 
 /// Name of the clients on this machine, which are not told apart.
 const MACHINE: &str = "machine";
@@ -36,7 +27,7 @@ impl Peer {
     /// Returns the place from which a request comes. A forwarded request is never near: a proxy on
     /// this machine forwards requests of the whole world. Decision 0044.
     pub(crate) fn of(request: &HttpRequest) -> Self {
-        if FORWARDING.iter().any(|name| request.headers().contains_key(*name)) {
+        if request.headers().keys().any(|name| is_forwarding(name.as_str())) {
             return Self::Elsewhere;
         }
         request.peer_addr().map_or(Self::Elsewhere, |peer| Self::at(peer.ip()))
@@ -53,20 +44,32 @@ impl Peer {
     }
 }
 
+/// Reports whether a header tells that a proxy forwards the request: each vendor has names of its own, all of one form.
+fn is_forwarding(name: &str) -> bool {
+    name.starts_with("x-forwarded")
+        || name.ends_with("forwarded-for")
+        || name.ends_with("client-ip")
+        || name.ends_with("clientip")
+        || name.ends_with("client-addr")
+        || FORWARDING.contains(&name)
+}
+
+/// Parses the address of a client as a proxy writes it: alone, or with its port.
+fn forwarded_address(text: &str) -> Option<IpAddr> {
+    let text = text.trim().trim_matches('"');
+    let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
+    bare.parse().ok().or_else(|| Some(text.parse::<SocketAddr>().ok()?.ip()))
+}
+
 /// Returns the address of a client: behind a trusted proxy the last address in the proxy's header,
-/// which the proxy itself has seen. An IPv6 client is its /64 network, of which it has all
+/// which the proxy itself has seen, or that of the proxy if it wrote none. An IPv6 client is its /64 network, of which it has all
 /// addresses.
 pub(crate) fn address_of(request: &HttpRequest, trust_proxy: bool) -> String {
     let forwarded = request.headers().get_all("x-forwarded-for").last().filter(|_| trust_proxy);
-    let forwarded = forwarded.and_then(|v| v.to_str().ok()?.rsplit(',').next().map(str::trim));
-    let forwarded = forwarded.filter(|address| !address.is_empty() && address.len() <= 64);
-    match forwarded.map(|address| (address, address.parse())) {
-        Some((_, Ok(address))) => format!("address {}", network_of(address)),
-        Some((name, Err(_))) => format!("address {name}"),
-        None => match request.peer_addr() {
-            Some(peer) => format!("address {}", network_of(peer.ip())),
-            None => "address".into(),
-        },
+    let forwarded = forwarded.and_then(|v| forwarded_address(v.to_str().ok()?.rsplit(',').next()?));
+    match forwarded.or_else(|| request.peer_addr().map(|peer| peer.ip())) {
+        Some(address) => format!("address {}", network_of(address)),
+        None => "address".into(),
     }
 }
 
@@ -123,7 +126,19 @@ pub(crate) mod tests {
     fn a_forwarded_request_is_never_near() {
         let request = || TestRequest::default().peer_addr("127.0.0.1:1".parse().unwrap());
         assert_eq!(Peer::of(&request().to_http_request()), Peer::Machine);
-        for name in FORWARDING {
+        let vendors = [
+            "x-forwarded-for",
+            "x-forwarded-host",
+            "x-forwarded-prefix",
+            "x-forwarded-port",
+            "x-original-forwarded-for",
+            "x-client-ip",
+            "true-client-ip",
+            "fastly-client-ip",
+            "fly-client-ip",
+            "x-azure-clientip",
+        ];
+        for name in FORWARDING.into_iter().chain(vendors) {
             let forwarded = request().insert_header((name, "127.0.0.1")).to_http_request();
             assert_eq!(Peer::of(&forwarded), Peer::Elsewhere, "{name}");
         }
@@ -153,7 +168,17 @@ pub(crate) mod tests {
         ] {
             assert_eq!(address_of(&request(from, &[]), false), address, "{from}");
         }
-        let forwarded = [("x-forwarded-for", "2001:db8::2")];
-        assert_eq!(address_of(&request("192.0.2.7", &forwarded), true), "address 2001:db8::");
+        for (told, address) in [
+            ("2001:db8::2", "address 2001:db8::"),
+            ("[2001:db8::2]", "address 2001:db8::"),
+            ("[2001:db8::2]:4000", "address 2001:db8::"),
+            ("203.0.113.2:4000", "address 203.0.113.2"),
+            ("203.0.113.2:4001", "address 203.0.113.2"),
+            ("unknown", "address 192.0.2.7"),
+            ("", "address 192.0.2.7"),
+        ] {
+            let forwarded = request("192.0.2.7", &[("x-forwarded-for", told)]);
+            assert_eq!(address_of(&forwarded, true), address, "{told}");
+        }
     }
 }

@@ -15,6 +15,8 @@ use bytes::Bytes;
 use hearken_proto::fault::Fault;
 
 use super::fault::answer;
+use super::middleware::DOCS_PATH;
+use super::openapi;
 
 /// Routes of some paths, in the order in which they are tried.
 #[derive(Default)]
@@ -79,6 +81,12 @@ pub(super) async fn head_and_old_clients(
     mut request: ServiceRequest,
     next: Next<BoxBody>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
+    // These pages are no routes of the table.
+    let is_page = request.path() == openapi::PATH || request.path().starts_with(DOCS_PATH);
+    if is_page && !matches!(*request.method(), Method::GET | Method::HEAD) {
+        let refused = not_allowed(request.request(), &[Method::GET]);
+        return Ok(request.into_response(refused));
+    }
     let is_head = request.method() == Method::HEAD;
     if is_head {
         request.head_mut().method = Method::GET;

@@ -37,6 +37,8 @@ type Begin = Box<dyn FnOnce(mpsc::Receiver<HeldText>, mpsc::Sender<String>) -> A
 
 /// Limits of the messages of one socket, in bytes.
 pub(crate) struct MessageLimits<'a> {
+    /// Address of the peer.
+    pub(crate) address: String,
     /// Longest message.
     pub(crate) message: usize,
     /// Size of the messages that a connection holds, above which it is not read.
@@ -56,6 +58,8 @@ pub(crate) struct WebSocketBridge {
     incoming: Option<mpsc::Sender<HeldText>>,
     max_message_bytes: usize,
     budget: SocketBudget,
+    all: Arc<SharedBudget>,
+    address: String,
     last_heard: Instant,
     process: CancellationToken,
 }
@@ -65,7 +69,7 @@ type Ctx = SocketContext<WebSocketBridge>;
 impl WebSocketBridge {
     /// Creates a bridge. It ends when `process` is cancelled.
     pub(crate) fn new(
-        limits: &MessageLimits<'_>,
+        limits: MessageLimits<'_>,
         process: CancellationToken,
         begin: impl FnOnce(mpsc::Receiver<HeldText>, mpsc::Sender<String>) -> Attending + 'static,
     ) -> Self {
@@ -75,6 +79,8 @@ impl WebSocketBridge {
             incoming: None,
             max_message_bytes: limits.message,
             budget: SocketBudget::new(limits.connection, limits.all),
+            all: Arc::clone(limits.all),
+            address: limits.address,
             last_heard: Instant::now(),
             process,
         }
@@ -100,6 +106,10 @@ impl WebSocketBridge {
     }
 
     fn take(&mut self, text: String, ctx: &mut Ctx) {
+        let wait = self.all.pace(&self.address, text.len());
+        if !wait.is_zero() {
+            ctx.wait(wrap_future::<_, Self>(tokio::time::sleep(wait)));
+        }
         let Some(lane) = &self.incoming else { return };
         match lane.try_send(self.budget.hold(text)) {
             // The queue is closed: the handler is about to end, which closes the socket.

@@ -29,6 +29,10 @@ const MAX_DROPPED_IN_A_ROW: u32 = 64;
 const MAX_TEXT_FRAMES: u32 = 600;
 const COUNTED_FOR: Duration = Duration::from_secs(10);
 
+/// Longest wait that text of all devices at one address may owe: it may be 4 MiB a second, and firmware sends some 100 KiB
+/// when it connects.
+const MAX_TEXT_WAIT: Duration = Duration::from_secs(1);
+
 /// Largest weight of a text frame, in bytes of memory when parsed: firmware's largest, a page of its
 /// tools, weighs some ten times its 8 KiB.
 const MAX_MESSAGE_WEIGHT: usize = 1 << 20;
@@ -39,6 +43,12 @@ impl DeviceActor {
     pub(super) fn text(&mut self, text: String, ctx: &mut Ctx) {
         if !self.count_text_frame() {
             tracing::warn!(max = MAX_TEXT_FRAMES, within = ?COUNTED_FOR, "closing: the device sends too many text frames");
+            return self.leave(Fault::RateLimited, ctx);
+        }
+        let wait =
+            self.connection.slot.as_ref().map(|slot| slot.pace(text.len())).unwrap_or_default();
+        if wait > MAX_TEXT_WAIT {
+            tracing::warn!("closing: devices of this address send too much text");
             return self.leave(Fault::RateLimited, ctx);
         }
         let (message, weight) = match Uplink::decode_within(&text, MAX_MESSAGE_WEIGHT) {

@@ -231,3 +231,22 @@ async fn a_turn_that_is_aborted_while_its_answer_is_begun_early_has_ended() {
     next_turn_works(&mut pipeline).await;
     pipeline.hang_up().await;
 }
+
+#[actix::test]
+async fn a_turn_that_is_discarded_stands_in_no_list_and_counts_for_nothing() {
+    freeze();
+    let journal = TurnJournal::default();
+    journal.set_keep(Keep::Text);
+    let (history, mut kept) = tokio::sync::mpsc::channel(1);
+    journal.keep_history(history);
+    let other = journal.begin(ClientKind::Text, "a");
+    let trace = journal.begin(ClientKind::Voice, "b");
+    trace.heard("again");
+    trace.discard();
+    trace.said("I'm busy right now.");
+    trace.finish(Outcome::Refused);
+    drop(trace);
+    assert_eq!(journal.last(9).into_iter().map(|turn| turn.client).collect::<Vec<_>>(), ["a"]);
+    assert!(kept.try_recv().is_err());
+    drop(other);
+}

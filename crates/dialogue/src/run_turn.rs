@@ -247,7 +247,7 @@ async fn decide_held(
     message_repair::number(&mut calls, &prompt.messages);
     let after = output.said();
     let consent = &tools.settings().consent;
-    let results = match held.permitted(consent.is_yes(said), &offer) {
+    let results = match held.permitted(consent.agrees(said, held), &offer) {
         Ok(()) => {
             // One yes is one call: it goes on whatever cuts its turn, and the same words take its result after a noise.
             tools.agreed_with(&calls, said);

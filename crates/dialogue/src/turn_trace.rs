@@ -180,6 +180,15 @@ impl TurnTrace {
         }
     }
 
+    /// Takes the turn out of the journal: it was refused before it began, and nothing follows from its end. Who asks faster
+    /// than is allowed would push the turns of others out.
+    pub fn discard(&self) {
+        if let Some(writer) = &self.writer {
+            writer.entry.facts().turn.state = TurnState::Ended;
+            writer.journal.discard(&writer.entry);
+        }
+    }
+
     /// Returns the id of the turn, if it is kept.
     pub fn id(&self) -> Option<Uuid> {
         self.writer.as_ref().map(|writer| writer.entry.facts().turn.id)

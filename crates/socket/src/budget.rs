@@ -6,9 +6,13 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures_util::task::AtomicWaker;
+use hearken_base::pace::Pace;
 
+/// Bytes of messages that an address may send in a second over all its connections.
+const BYTES_PER_SECOND: u32 = 4 << 20;
 /// Estimated size of a message beside its text, in bytes.
 const MESSAGE_BYTES: usize = 64;
 
@@ -17,13 +21,20 @@ const MESSAGE_BYTES: usize = 64;
 pub struct SharedBudget {
     used: AtomicUsize,
     max_bytes: usize,
+    pace: Pace,
 }
 
 impl SharedBudget {
     /// Creates a budget of `max_bytes` bytes. A connection that holds nothing may read one message
     /// beyond it, so that nobody waits for others alone.
     pub fn new(max_bytes: usize) -> Arc<Self> {
-        Arc::new(Self { used: AtomicUsize::new(0), max_bytes })
+        let pace = Pace::new(BYTES_PER_SECOND, Duration::from_secs(1));
+        Arc::new(Self { used: AtomicUsize::new(0), max_bytes, pace })
+    }
+
+    /// Counts bytes that an address has sent. Returns the time for which nothing more of it may be read.
+    pub fn pace(&self, address: &str, bytes: usize) -> Duration {
+        self.pace.take(address, bytes)
     }
 }
 
@@ -121,6 +132,16 @@ mod tests {
 
     fn is_ready(budget: &SocketBudget) -> bool {
         budget.poll_room(&Context::from_waker(Waker::noop())).is_ready()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn messages_of_an_address_come_at_a_pace() {
+        let all = SharedBudget::new(1);
+        let second = BYTES_PER_SECOND as usize;
+        assert_eq!(all.pace("a", second), Duration::ZERO);
+        let wait = all.pace("a", second);
+        assert!(wait > Duration::from_millis(990) && wait <= Duration::from_secs(1), "{wait:?}");
+        assert_eq!(all.pace("b", second), Duration::ZERO, "another address has its own");
     }
 
     #[test]

@@ -46,7 +46,7 @@ where
 {
     pub(super) fn open(actor: A, bytes: S, max_bytes: usize, budget: Option<SocketBudget>) -> Self {
         let reader = Rc::new(RefCell::new(Reader::new(bytes, max_bytes)));
-        let running = SocketContext::run(actor, Frames { reader: Rc::clone(&reader), budget });
+        let running = SocketContext::run(actor, Frames::new(Rc::clone(&reader), budget));
         Self { reader, state: SocketState::Open(running) }
     }
 

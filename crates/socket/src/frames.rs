@@ -5,12 +5,14 @@ use std::cell::RefCell;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use actix_http::ws::{CloseReason, OpCode, Parser, ProtocolError};
 use actix_web::error::PayloadError;
 use bytes::{Buf as _, Bytes, BytesMut};
 use futures_util::Stream;
 use hearken_proto::fault::Fault;
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::budget::SocketBudget;
 
@@ -19,10 +21,25 @@ const MAX_CONTROL_BYTES: u64 = 125;
 /// Lowest opcode of a control frame.
 const FIRST_CONTROL: u8 = 8;
 const CLOSE: u8 = 8;
+/// Most frames, and most bytes of their payloads, that a socket reads before others of its thread have their turn.
+const FRAMES_IN_A_ROW: u32 = 16;
+const BYTES_IN_A_ROW: usize = 32 << 10;
+/// Most frames that a socket reads in a second, pings and pongs among them. The others wait in the connection.
+const FRAMES_PER_SECOND: u32 = 1_000;
+const SECOND: Duration = Duration::from_secs(1);
 
 /// Item of a socket's stream of frames: one frame, or the reason why there will be no more.
 #[derive(Debug)]
 pub struct SocketFrame(pub(super) Result<Frame, Fault>);
+
+impl SocketFrame {
+    fn payload_bytes(&self) -> usize {
+        match &self.0 {
+            Ok(Frame::Data(data)) => data.payload.len(),
+            _ => 0,
+        }
+    }
+}
 
 /// Frame from the peer.
 #[derive(Debug)]
@@ -195,10 +212,58 @@ fn reason(payload: &[u8]) -> Result<Option<CloseReason>, Fault> {
     Parser::try_parse_close_payload(payload).map_err(|_| Fault::Protocol)
 }
 
-/// Stream of a reader's frames, for its actor. Waits while the budget is used up.
+/// Stream of a reader's frames, for its actor. Waits while the budget is used up, and while frames come too fast.
 pub(super) struct Frames<S> {
-    pub(super) reader: Rc<RefCell<Reader<S>>>,
-    pub(super) budget: Option<SocketBudget>,
+    reader: Rc<RefCell<Reader<S>>>,
+    budget: Option<SocketBudget>,
+    pace: FramePace,
+}
+
+/// Pace of a socket's frames: a peer that sends tiny ones without a break would keep its thread for itself.
+#[derive(Default)]
+struct FramePace {
+    /// Frames, and bytes of their payloads, since others had their turn.
+    in_a_row: (u32, usize),
+    /// Begin of the second that counts, and frames since.
+    since: Option<Instant>,
+    frames: u32,
+    /// End of the wait for the next frame.
+    wait: Option<Pin<Box<Sleep>>>,
+}
+
+impl FramePace {
+    /// Ready if the next frame may be read.
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if let Some(wait) = &mut self.wait {
+            ready!(wait.as_mut().poll(cx));
+            self.wait = None;
+        }
+        let (frames, bytes) = self.in_a_row;
+        if frames >= FRAMES_IN_A_ROW || bytes >= BYTES_IN_A_ROW {
+            self.in_a_row = (0, 0);
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        Poll::Ready(())
+    }
+
+    fn count(&mut self, bytes: usize) {
+        self.in_a_row = (self.in_a_row.0 + 1, self.in_a_row.1.saturating_add(bytes));
+        let since = *self.since.get_or_insert_with(Instant::now);
+        self.frames += 1;
+        if self.frames >= FRAMES_PER_SECOND {
+            self.frames = 0;
+            self.since = None;
+            let until = since + SECOND;
+            self.wait = (until > Instant::now()).then(|| Box::pin(sleep_until(until)));
+        }
+    }
+}
+
+impl<S> Frames<S> {
+    pub(super) fn new(reader: Rc<RefCell<Reader<S>>>, budget: Option<SocketBudget>) -> Self {
+        Self { reader, budget, pace: FramePace::default() }
+    }
 }
 
 impl<S> Stream for Frames<S>
@@ -208,9 +273,20 @@ where
     type Item = SocketFrame;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<SocketFrame>> {
-        if let Some(budget) = &self.budget {
+        let this = self.get_mut();
+        if let Some(budget) = &this.budget {
             ready!(budget.poll_room(cx));
         }
-        self.reader.borrow_mut().poll_frame(cx)
+        ready!(this.pace.poll_ready(cx));
+        match this.reader.borrow_mut().poll_frame(cx) {
+            Poll::Ready(frame) => {
+                this.pace.count(frame.as_ref().map_or(0, SocketFrame::payload_bytes));
+                Poll::Ready(frame)
+            }
+            Poll::Pending => {
+                this.pace.in_a_row = (0, 0);
+                Poll::Pending
+            }
+        }
     }
 }

@@ -34,10 +34,14 @@ enum SocketEvent {
 fn read(pieces: &[&[u8]]) -> Vec<SocketEvent> {
     let bytes: Vec<_> = pieces.iter().map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
     let reader = Rc::new(RefCell::new(Reader::new(stream::iter(bytes), MAX_BYTES)));
-    let mut frames = Frames { reader: Rc::clone(&reader), budget: None };
+    let mut frames = Frames::new(Rc::clone(&reader), None);
     let mut inbound = Inbound::with_limit(MAX_BYTES);
     let mut told = Vec::new();
-    while let Some(SocketFrame(frame)) = frames.next().now_or_never().expect("nothing waits") {
+    loop {
+        // Between frames, others have their turn.
+        let frame = std::iter::repeat_with(|| frames.next().now_or_never()).take(2);
+        let frame = frame.flatten().next().expect("nothing waits");
+        let Some(SocketFrame(frame)) = frame else { break };
         told.push(match frame {
             Ok(Frame::Data(data)) => {
                 SocketEvent::Message(inbound.join(data).unwrap_or_else(Incoming::Broken))

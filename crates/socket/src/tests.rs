@@ -264,6 +264,28 @@ fn what_breaks_the_protocol_is_told_at_once_by_the_code_of_rfc_6455() {
 }
 
 #[test]
+fn tiny_frames_come_at_a_pace_and_others_have_their_turn_between_them() {
+    const FRAMES: usize = 3_001;
+    let took = timed(async |mut peer| {
+        for _ in 0..FRAMES {
+            peer.send(Message::Ping(Bytes::new()));
+        }
+        let mut answered = 0;
+        let mut pauses = 0;
+        let mut last = Instant::now();
+        while answered < FRAMES {
+            let frame = peer.next().await;
+            assert!(matches!(frame, Some(Frame::Pong(_))), "{frame:?}");
+            answered += 1;
+            pauses += usize::from(last.elapsed() > Duration::from_millis(500));
+            last = Instant::now();
+        }
+        assert_eq!(pauses, 3);
+    });
+    assert!(took >= Duration::from_secs(3) && took < Duration::from_secs(4), "{took:?}");
+}
+
+#[test]
 fn control_frames_between_parts_are_answered_and_the_parts_joined() {
     timed(async |mut peer| {
         peer.send(Message::Continuation(Item::FirstText("gr".into())));

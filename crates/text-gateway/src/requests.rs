@@ -202,6 +202,7 @@ impl RequestExecutor {
     /// begins, begins another and reports it to the client.
     async fn respond(&self, mut own: Conversation, question: Question<'_>) -> Conversation {
         if let Err(wait) = question.turn.take_rate() {
+            question.turn.trace().discard();
             let seconds = wait.as_secs() + 1;
             let message = format!("Too many requests: try again in {seconds} s");
             self.send(ServerMessage::error(ErrorCode::SessionError, message)).await;
@@ -216,6 +217,7 @@ impl RequestExecutor {
                 Some(id) => match sessions.find(id).await {
                     Ok(found) => (self.conversation_in(own, &found), found),
                     Err(unavailable) => {
+                        question.turn.trace().discard();
                         self.send(self.unavailable_session(&unavailable)).await;
                         return own;
                     }
@@ -236,7 +238,7 @@ impl RequestExecutor {
                     self.unavailable_session(&SessionUnavailable::Unknown(used.id().clone()))
                 }
                 Err(_) => {
-                    tracing::error!(session = %used.id(), "a request panicked");
+                    tracing::error!(session = %used.id().short(), "a request panicked");
                     let message = "Something went wrong inside the server";
                     ServerMessage::error(ErrorCode::InternalError, message)
                 }
@@ -283,7 +285,7 @@ impl RequestExecutor {
     async fn end(&self, session: &TextSession) -> InUse {
         if let Err(error) = self.service.sessions.end(session).await {
             self.warnings.log(|left_out| {
-                tracing::warn!(error, session = %session.id(), left_out, "cannot delete an ended session from the store");
+                tracing::warn!(error, session = %session.id().short(), left_out, "cannot delete an ended session from the store");
             });
         }
         let next = self.service.sessions.begin();
@@ -296,7 +298,7 @@ impl RequestExecutor {
     async fn note_use(&self, session: &TextSession) {
         if let Err(error) = self.service.sessions.note_use(session).await {
             self.warnings.log(|left_out| {
-                tracing::warn!(error, session = %session.id(), left_out, "cannot store the time of use of a session");
+                tracing::warn!(error, session = %session.id().short(), left_out, "cannot store the time of use of a session");
             });
         }
     }
@@ -325,7 +327,7 @@ impl RequestExecutor {
         let Err(error) = keeping.await else { return true };
         actor_metrics().unstored.increment(1);
         self.warnings.log(|left_out| {
-            tracing::warn!(error, session = %session.id(), left_out, "cannot store a session");
+            tracing::warn!(error, session = %session.id().short(), left_out, "cannot store a session");
         });
         false
     }

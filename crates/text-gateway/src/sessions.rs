@@ -217,10 +217,10 @@ impl Sessions {
             match locks.lock(&name, OTHERS_FINISH).await {
                 Ok(Some(lock)) => break Some(lock),
                 Ok(None) => {
-                    tracing::info!(session = %session.id(), "waiting for another instance to finish a request of the session");
+                    tracing::info!(session = %session.id().short(), "waiting for another instance to finish a request of the session");
                 }
                 Err(error) => {
-                    tracing::warn!(error, session = %session.id(), "cannot lock a session");
+                    tracing::warn!(error, session = %session.id().short(), "cannot lock a session");
                     break None;
                 }
             }
@@ -229,7 +229,7 @@ impl Sessions {
             Ok(Some(kept)) if session.known() == Some(kept.last_used) => {}
             Ok(kept) => _ = self.refresh(session, &mut memory, kept),
             Err(error) => {
-                tracing::warn!(error, session = %session.id(), "cannot load a session from the store");
+                tracing::warn!(error, session = %session.id().short(), "cannot load a session from the store");
             }
         }
         LockedMemory { session, memory, _lock: lock }
@@ -270,7 +270,7 @@ impl Sessions {
                 true
             }
             Err(error) => {
-                tracing::warn!(%error, session = %session.id(), "cannot read a stored session");
+                tracing::warn!(%error, session = %session.id().short(), "cannot read a stored session");
                 false
             }
         }
@@ -376,7 +376,7 @@ impl Sessions {
     async fn note_use_after(&self, session: &TextSession, wait: Duration) {
         tokio::time::sleep(wait).await;
         if let Err(error) = self.note_use(session).await {
-            tracing::warn!(error, session = %session.id(), "cannot store the time of use of a session");
+            tracing::warn!(error, session = %session.id().short(), "cannot store the time of use of a session");
         }
     }
 
@@ -419,7 +419,7 @@ impl Sessions {
         });
         for session in ended {
             if let Err(error) = self.end(&session).await {
-                tracing::warn!(error, session = %session.id(), "cannot delete an ended session from the store");
+                tracing::warn!(error, session = %session.id().short(), "cannot delete an ended session from the store");
             }
         }
         for session in in_use {

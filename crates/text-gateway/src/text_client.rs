@@ -75,7 +75,7 @@ impl TextClientActor {
     /// closed at once, and the client is asked to try again later.
     pub fn new(service: TextGateway, slot: Option<Slot>, process: CancellationToken) -> Self {
         let session = service.sessions.begin();
-        let span = tracing::info_span!("text client", session = %session.id());
+        let span = tracing::info_span!("text client", session = %session.id().short());
         let (outbox, messages) = mpsc::channel(OUTBOX);
         let memory = slot.as_ref().map(|slot| slot.memory().clone()).unwrap_or_default();
         let tools = ClientTools::new(service.settings.get(), outbox.clone(), memory.clone());

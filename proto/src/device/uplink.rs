@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{AudioParams, IotReport, repair};
 use crate::DecodeError;
-use crate::json::{weight, weight_of_text};
+use crate::json::{mended, weight, weight_of_text};
 
 /// One text message from a device.
 #[derive(Debug, Clone, PartialEq)]
@@ -120,7 +120,16 @@ impl Uplink {
         match serde_json::from_str(text) {
             Ok(Value::Object(object)) => Ok(Self::from_object(object)),
             Ok(_) => Err(DecodeError::NotJson { reason: "the message is not an object".into() }),
-            Err(error) => repair::recover(text).ok_or_else(|| error.into()),
+            Err(error) => {
+                // Words that firmware writes between quotes as they are have been repaired by what they mean.
+                let recovered = repair::recover(text);
+                let is_answer = matches!(recovered, None | Some(Self::Mcp { .. }));
+                let mended = mended(text).filter(|_| is_answer);
+                match mended.and_then(|text| serde_json::from_str(&text).ok()) {
+                    Some(object) => Ok(Self::from_object(object)),
+                    None => recovered.ok_or_else(|| error.into()),
+                }
+            }
         }
     }
 

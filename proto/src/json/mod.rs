@@ -11,6 +11,7 @@
 //! - In free-form values numbers stay as they are written, except that an exponent gets a small `e`
 //!   and a sign.
 
+mod mended;
 mod text;
 mod typed;
 mod weight;
@@ -21,6 +22,7 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize as _, Deserializer};
 use serde_json::{Map, Number, Value};
 
+pub use self::mended::mended;
 pub use self::weight::{MAX_WEIGHT, TooHeavy, weight, weight_of_text};
 
 /// Maximum number of characters of a peer's name or number in an error message.

@@ -24,7 +24,7 @@ use crate::http::AccessControl;
 use crate::http::extract::state;
 use crate::http::fault::{Refusal, RouteResult, refusal};
 use crate::http::lasting_access::refused;
-use crate::http::middleware::slot_of;
+use crate::http::middleware::{address_of, slot_of};
 use crate::http::request_identity::body;
 use crate::http::route_table::RouteTable;
 use crate::http::websocket_bridge::{MessageLimits, WebSocketBridge};
@@ -122,11 +122,12 @@ fn connected(
     let process = tools.process.clone();
     let ended = refused::<OfferedTool>(request.clone());
     let limits = MessageLimits {
+        address: address_of(request),
         message: MAX_MESSAGE_BYTES,
         connection: CONNECTION_BYTES,
         all: &tools.budget,
     };
-    let socket = WebSocketBridge::new(&limits, process, |questions, answers| {
+    let socket = WebSocketBridge::new(limits, process, |questions, answers| {
         Box::pin(async move {
             let _slot = slot;
             tokio::select! {

@@ -14,6 +14,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::http::fault::{Faults, RouteResult, refusal};
+use crate::http::middleware::address_of;
 use crate::http::request_identity::{bearer, query};
 use crate::http::tools::tools_api::ToolsApi;
 use crate::http::websocket_bridge::{MessageLimits, WebSocketBridge};
@@ -31,8 +32,8 @@ pub(crate) fn shared_budget() -> Arc<SharedBudget> {
 }
 
 /// Returns the limits of the messages of one tool client.
-fn limits(all: &Arc<SharedBudget>) -> MessageLimits<'_> {
-    MessageLimits { message: MAX_MESSAGE_BYTES, connection: CONNECTION_BYTES, all }
+fn limits(address: String, all: &Arc<SharedBudget>) -> MessageLimits<'_> {
+    MessageLimits { address, message: MAX_MESSAGE_BYTES, connection: CONNECTION_BYTES, all }
 }
 
 /// Opens the WebSocket of a tool client (`GET /mcp_endpoint/mcp/?token=...`).
@@ -51,8 +52,8 @@ pub(crate) async fn connect(
         NotAdmitted::TooMany => refusal(Fault::Busy, &error.to_string()),
         NotAdmitted::Revoked => bad(&error),
     })?;
-    let limits = limits(&api.endpoint_budget);
-    let socket = WebSocketBridge::new(&limits, api.process.clone(), |incoming, outgoing| {
+    let limits = limits(address_of(&request), &api.endpoint_budget);
+    let socket = WebSocketBridge::new(limits, api.process.clone(), |incoming, outgoing| {
         Box::pin(async move {
             let reason = admitted.serve(incoming, outgoing).await;
             tracing::info!(reason, "a tool client disconnected");
@@ -106,7 +107,8 @@ mod tests {
         let connect = move |request: HttpRequest, payload: web::Payload| {
             let opened = opened.clone();
             let never = CancellationToken::new();
-            let socket = WebSocketBridge::new(&limits(&all), never, move |incoming, outgoing| {
+            let limits = limits(address_of(&request), &all);
+            let socket = WebSocketBridge::new(limits, never, move |incoming, outgoing| {
                 opened.send((incoming, outgoing)).unwrap();
                 Box::pin(std::future::pending())
             });

@@ -63,7 +63,15 @@ pub(crate) async fn connect(
     }
 }
 
+/// What the test page may do: speak over WebSocket, and stand in no frame.
+const PAGE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; \
+    connect-src ws: wss:; base-uri 'none'; frame-ancestors 'none'";
+
 /// Returns the test page (`GET /test_client.html`).
 pub(crate) async fn page() -> HttpResponse {
-    HttpResponse::Ok().content_type("text/html; charset=utf-8").body(PAGE)
+    HttpResponse::Ok()
+        .content_type("text/html; charset=utf-8")
+        .insert_header((header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
+        .insert_header((header::CONTENT_SECURITY_POLICY, PAGE_POLICY))
+        .body(PAGE)
 }

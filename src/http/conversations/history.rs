@@ -21,7 +21,7 @@ use crate::history::{History, recording, sound};
 use crate::http::extract::{JsonBody, Operator};
 use crate::http::fault::{Faults, Refusal, RouteResult, log_outage, refusal, store_failed};
 use crate::http::lasting_access::refused;
-use crate::http::params::{number, text};
+use crate::http::params::{number, only, text};
 use crate::turn_json::{self, TurnJson};
 use crate::words;
 
@@ -303,6 +303,7 @@ pub(crate) async fn delete_many(
     request: HttpRequest,
     history: web::Data<History>,
 ) -> RouteResult {
+    only(&request, &["client", "all"])?;
     let client = text(&request, "client", Fault::BadRequest)?;
     let all = text(&request, "all", Fault::BadRequest)?;
     let part = match (client, all.as_deref()) {

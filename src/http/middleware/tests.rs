@@ -221,3 +221,49 @@ async fn pages_of_configured_sites_may_ask() {
     let asked = server.ask(&Client::new(), "/api/name/x").header("origin", "https://any.example");
     assert_eq!(header(&asked.send().await.unwrap(), "access-control-allow-origin"), "");
 }
+
+#[tokio::test]
+async fn others_have_their_turn_between_thousands_of_requests_at_once_on_one_connection() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    const MANY: usize = 4_000;
+    let server = Small::start(HttpConfig::default()).await;
+    let mut greedy = tokio::net::TcpStream::connect(server.address).await.unwrap();
+    let (mut answers, mut requests) = greedy.split();
+    let burst = "GET /nowhere HTTP/1.1\r\nhost: h\r\n\r\n".repeat(MANY);
+    let (began, has_begun) = tokio::sync::oneshot::channel();
+    let (told, is_told) = tokio::sync::oneshot::channel();
+    let greed = async {
+        let mut began = Some(began);
+        let mut is_told = is_told;
+        let mut text = [0; 1 << 14];
+        let mut answered = 0;
+        loop {
+            tokio::select! {
+                biased;
+                _ = &mut is_told => return answered,
+                read = answers.read(&mut text) => {
+                    let read = String::from_utf8_lossy(&text[..read.unwrap()]).into_owned();
+                    answered += read.matches("HTTP/1.1 404").count();
+                    if let Some(began) = began.take() {
+                        began.send(()).unwrap();
+                    }
+                }
+            }
+        }
+    };
+    let other = async {
+        has_begun.await.unwrap();
+        let answer = server.ask(&Client::new(), "/healthz").send().await.unwrap();
+        assert_eq!(answer.status(), 200);
+        told.send(()).unwrap();
+    };
+    let writing = async {
+        requests.write_all(burst.as_bytes()).await.unwrap();
+        std::future::pending::<()>().await;
+    };
+    let answered = tokio::select! {
+        (answered, ()) = async { tokio::join!(greed, other) } => answered,
+        () = writing => 0,
+    };
+    assert!(answered < MANY / 2, "{answered} of {MANY} were answered before another's");
+}

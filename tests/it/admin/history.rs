@@ -231,7 +231,17 @@ async fn strangers_and_wrong_questions_are_refused() {
     for query in ["?limit=0", "?limit=201", "?before=x", "?before=0", "?q=", "?client=", &long] {
         assert_eq!(history(&admin, Method::GET, query).await.0, 400, "{query}");
     }
-    for query in ["", "?all=yes", "?client=a&all=true", "?all="] {
+    for query in [
+        "",
+        "?all=yes",
+        "?client=a&all=true",
+        "?all=",
+        "?client=a&q=word",
+        "?client=a&kind=voice",
+        "?client=a&client=b",
+        "?all=true&before=1",
+        "?all=true&all=false",
+    ] {
         assert_eq!(history(&admin, Method::DELETE, query).await.0, 400, "{query}");
     }
     for (value, told) in [(json!("everything"), "history.keep"), (json!(null), "")] {

@@ -189,6 +189,12 @@ impl TurnJournal {
         forgot
     }
 
+    /// Takes one turn out.
+    pub(super) fn discard(&self, entry: &Arc<Entry>) {
+        self.turns().retain(|other| !Arc::ptr_eq(other, entry));
+        self.changed();
+    }
+
     /// Returns the turns that have changed after this number of changes, oldest first.
     pub fn changed_since(&self, seen: u64) -> Vec<TracedTurn> {
         let turns: Vec<_> = self.turns().iter().cloned().collect();

@@ -207,7 +207,7 @@ impl ChatStore for SqlStore {
     }
 
     async fn purge(&self, id: &SessionId) -> Result<bool, BoxError> {
-        in_time_for_ports(async {
+        let purged = in_time_for_ports(async {
             let id = text(id.as_str());
             let sql =
                 "SELECT COUNT(*) FROM chat_sessions WHERE session_id = $1 AND status = 'deleted'";
@@ -220,10 +220,24 @@ impl ChatStore for SqlStore {
             self.delete_history_of(&id).await?;
             self.delete_snapshots_of(&id).await?;
             let sql = "DELETE FROM chat_sessions WHERE session_id = $1 AND status = 'deleted'";
-            let gone = sqlx::query(sql).bind(&id).execute(self.writer().await?.pool).await?;
+            let overwritten = async {
+                let mut work = self.begin_overwriting().await?;
+                let gone = sqlx::query(sql).bind(&id).execute(&mut *work).await?;
+                work.commit().await?;
+                Ok::<_, SqlError>(gone)
+            };
+            let gone = match overwritten.await {
+                Ok(gone) => gone,
+                // To overwrite needs room on the disk, which a purge is to make.
+                Err(_) => sqlx::query(sql).bind(&id).execute(self.writer().await?.pool).await?,
+            };
             Ok(gone.rows_affected() > 0)
         })
-        .await
+        .await?;
+        if purged {
+            self.empty_log().await;
+        }
+        Ok(purged)
     }
 
     async fn messages(

@@ -25,7 +25,7 @@ use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 
 use self::device_activity::Counted;
-use self::state::{ConnectionState, LiveTurn, PipelineLinks};
+use self::state::{ConnectionState, LiveTurn, PipelineLinks, TextFrames};
 use self::timeouts::CHECK_EVERY;
 use crate::device_registry::Registration;
 use crate::messages::{
@@ -79,7 +79,7 @@ impl DeviceActor {
             last_ping: now,
             last_voice: now,
             dropped_in_a_row: 0,
-            text_frames: (now, 0),
+            text_frames: TextFrames::default(),
             warnings: PacedLog::default(),
             microphone_open: false,
             leaving: false,

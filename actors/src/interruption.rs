@@ -88,6 +88,10 @@ const BEHIND_STOP: [&str; 15] = [
     "for now",
 ];
 
+/// Ends of words that end a reply, and answer a question.
+const ANSWERS: [&str; 8] =
+    ["enough", "pause", "够了", "暂停", "basta", "para", "chega", "ça suffit"];
+
 /// Before the end of a reply, a backchannel is an answer to it.
 pub const LAST_WORDS: Duration = Duration::from_secs(1);
 
@@ -157,7 +161,7 @@ impl InterruptionSettings {
     pub fn meaning(&self, words: &str, asked: bool) -> Meaning {
         let stops = self.stop_words_zh.iter().chain(&self.stop_words_en).map(String::as_str);
         let backchannels = self.backchannels_zh.iter().chain(&self.backchannels_en);
-        if stops_politely(words, stops) {
+        if stops_politely(words, stops) && !(asked && answers(words)) {
             Meaning::Stop
         } else if !asked && consists_of(words, backchannels.map(String::as_str)) {
             Meaning::Backchannel
@@ -165,6 +169,12 @@ impl InterruptionSettings {
             Meaning::Words
         }
     }
+}
+
+/// Reports whether these words answer a question: that it is enough, or which of two acts.
+fn answers(words: &str) -> bool {
+    let words = bare(words);
+    ANSWERS.iter().any(|answer| words.ends_with(&bare(answer)))
 }
 
 /// Reports whether a sentence is a question.
@@ -369,6 +379,9 @@ mod tests {
         let asked = |words| InterruptionSettings::default().meaning(words, true);
         assert_eq!([asked("Yes."), asked("好的")], [Meaning::Words; 2]);
         assert_eq!(asked("stop"), Meaning::Stop);
+        for answer in ["Just enough.", "Pause.", "暂停", "那就够了", "No basta."] {
+            assert_eq!(asked(answer), Meaning::Words, "{answer}");
+        }
     }
 
     #[test]

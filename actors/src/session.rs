@@ -159,8 +159,7 @@ impl SessionActor {
             return;
         }
         let speculation = self.fitting_speculation(&start, ctx);
-        // Where there was no capacity, the turn was counted before.
-        let is_too_fast = start.input == TurnInput::Busy && start.turn.take_rate().is_err();
+        let is_too_fast = start.input == TurnInput::Busy && start.turn.is_too_fast();
         let StartTurn { turn, input } = start;
         if is_too_fast {
             turn.trace().discard();

@@ -122,7 +122,7 @@ pub(super) struct ConnectionState {
     pub(super) last_voice: Instant,
     pub(super) dropped_in_a_row: u32,
     /// Start of the current counting interval, and number of text frames in it.
-    pub(super) text_frames: (Instant, u32),
+    pub(super) text_frames: TextFrames,
     pub(super) warnings: PacedLog,
     /// True while the farewell is spoken; interrupting it keeps the connection open.
     pub(super) leaving: bool,
@@ -177,6 +177,20 @@ pub(super) struct Interruption {
     pub(super) heard_at: Option<Instant>,
     /// True once the reply does not wait any longer for what was said.
     pub(super) late: bool,
+}
+
+/// Text frames of a device since a while began.
+#[derive(Debug)]
+pub(super) struct TextFrames {
+    pub(super) since: Instant,
+    pub(super) frames: u32,
+    pub(super) bytes: usize,
+}
+
+impl Default for TextFrames {
+    fn default() -> Self {
+        Self { since: Instant::now(), frames: 0, bytes: 0 }
+    }
 }
 
 impl LiveTurn {

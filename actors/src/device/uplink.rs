@@ -17,6 +17,7 @@ use hearken_proto::fault::Fault;
 use hearken_socket::SocketContext;
 use tokio::time::Instant;
 
+use super::state::TextFrames;
 use super::{DeviceActor, LANE_RESERVE};
 use crate::messages::{DeviceToolMessage, UplinkItem};
 
@@ -29,9 +30,8 @@ const MAX_DROPPED_IN_A_ROW: u32 = 64;
 const MAX_TEXT_FRAMES: u32 = 600;
 const COUNTED_FOR: Duration = Duration::from_secs(10);
 
-/// Longest wait that text of all devices at one address may owe: it may be 4 MiB a second, and firmware sends some 100 KiB
-/// when it connects.
-const MAX_TEXT_WAIT: Duration = Duration::from_secs(1);
+/// Most bytes of text frames in each [`COUNTED_FOR`]. Firmware sends some 100 KiB when it connects.
+const MAX_TEXT_BYTES: usize = 4 << 20;
 
 /// Largest weight of a text frame, in bytes of memory when parsed: firmware's largest, a page of its
 /// tools, weighs some ten times its 8 KiB.
@@ -41,14 +41,8 @@ type Ctx = SocketContext<DeviceActor>;
 
 impl DeviceActor {
     pub(super) fn text(&mut self, text: String, ctx: &mut Ctx) {
-        if !self.count_text_frame() {
-            tracing::warn!(max = MAX_TEXT_FRAMES, within = ?COUNTED_FOR, "closing: the device sends too many text frames");
-            return self.leave(Fault::RateLimited, ctx);
-        }
-        let wait =
-            self.connection.slot.as_ref().map(|slot| slot.pace(text.len())).unwrap_or_default();
-        if wait > MAX_TEXT_WAIT {
-            tracing::warn!("closing: devices of this address send too much text");
+        if !self.count_text_frame(text.len()) {
+            tracing::warn!(max = MAX_TEXT_FRAMES, max_bytes = MAX_TEXT_BYTES, within = ?COUNTED_FOR, "closing: the device sends too many text frames");
             return self.leave(Fault::RateLimited, ctx);
         }
         let (message, weight) = match Uplink::decode_within(&text, MAX_MESSAGE_WEIGHT) {
@@ -84,13 +78,14 @@ impl DeviceActor {
     }
 
     /// Counts a text frame. Returns false after too many.
-    fn count_text_frame(&mut self) -> bool {
-        let (since, frames) = &mut self.state.text_frames;
-        if since.elapsed() >= COUNTED_FOR {
-            (*since, *frames) = (Instant::now(), 0);
+    fn count_text_frame(&mut self, bytes: usize) -> bool {
+        let sent = &mut self.state.text_frames;
+        if sent.since.elapsed() >= COUNTED_FOR {
+            *sent = TextFrames::default();
         }
-        *frames += 1;
-        *frames <= MAX_TEXT_FRAMES
+        sent.frames += 1;
+        sent.bytes += bytes;
+        sent.frames <= MAX_TEXT_FRAMES && sent.bytes <= MAX_TEXT_BYTES
     }
 
     fn hello(&mut self, hello: &Hello, ctx: &mut Ctx) {

@@ -233,20 +233,24 @@ async fn a_turn_that_is_aborted_while_its_answer_is_begun_early_has_ended() {
 }
 
 #[actix::test]
-async fn a_turn_that_is_discarded_stands_in_no_list_and_counts_for_nothing() {
+async fn turns_that_are_discarded_push_no_others_out_and_are_not_in_the_history() {
     freeze();
-    let journal = TurnJournal::default();
+    let journal = TurnJournal::new(JournalSettings { max_turns: 20, words: true });
     journal.set_keep(Keep::Text);
     let (history, mut kept) = tokio::sync::mpsc::channel(1);
     journal.keep_history(history);
     let other = journal.begin(ClientKind::Text, "a");
-    let trace = journal.begin(ClientKind::Voice, "b");
-    trace.heard("again");
-    trace.discard();
-    trace.said("I'm busy right now.");
-    trace.finish(Outcome::Refused);
-    drop(trace);
-    assert_eq!(journal.last(9).into_iter().map(|turn| turn.client).collect::<Vec<_>>(), ["a"]);
+    for _ in 0..100 {
+        let trace = journal.begin(ClientKind::Voice, "b");
+        trace.heard("again");
+        trace.discard();
+        trace.said("I'm busy right now.");
+        trace.finish(Outcome::Answered);
+    }
+    let turns = journal.last(99);
+    assert_eq!(turns.iter().map(|turn| &*turn.client).filter(|client| *client == "a").count(), 1);
+    assert!((2..=10).contains(&turns.len()), "{}", turns.len());
+    assert_eq!(turns[0].outcome, Some(Outcome::Refused), "who saw it begin is told of its end");
     assert!(kept.try_recv().is_err());
     drop(other);
 }

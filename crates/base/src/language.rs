@@ -39,9 +39,9 @@ fn is_kana_or_hangul(c: char) -> bool {
 
 /// Characters that Japanese writes, and Chinese in neither script.
 const JAPANESE: &str = "気円図駅働込発変楽薬読売鉄戻覧験検県広拡実対転伝帰塩圧囲応毎経軽継険権済雑従焼畳戦銭総騒蔵続帯滝択沢\
-                        訳団弾徴聴稲闘徳悩脳拝廃髪抜払辺満黙様頼両緑涙類齢歴録桜価仮覚単営労悪歩黒乗";
+                        訳団弾徴聴稲闘徳悩脳拝廃髪抜払辺満黙様頼両緑涙齢歴録桜価仮覚単営労悪歩黒乗";
 /// Words of Japanese, all of whose characters Chinese has too, as [`bare`] makes them.
-const JAPANESE_WORDS: [&str; 5] = ["今何时", "何时何分", "何月何日", "今日何", "曜日"];
+const JAPANESE_WORDS: [&str; 4] = ["今何时", "何时何分", "何月何日", "曜日"];
 /// Characters of words that hold Chinese sentences together: with one of them, a Japanese word is a name.
 const CHINESE: &str = "的了吗嗎么麼这這你您们們我怎哪谁誰吧呢";
 

@@ -48,6 +48,13 @@ impl Pace {
         (until - now).saturating_sub(self.0.burst)
     }
 
+    /// Returns the time after which a client may do one more thing; zero if it may now.
+    pub fn wait(&self, client: &str) -> Duration {
+        let now = Instant::now();
+        let clients = self.clients(now);
+        (self.until(&clients, client, 1, now) - now).saturating_sub(self.0.burst)
+    }
+
     /// Counts one thing that a client wants to do.
     ///
     /// # Errors
@@ -117,6 +124,7 @@ mod tests {
         let pace = Pace::new(3, 60_000 * MS);
         let allowed = (0..100).filter(|_| pace.try_take("a").is_ok()).count();
         assert_eq!(allowed, 3);
+        assert_eq!((pace.wait("a"), pace.wait("b")), (20_000 * MS, Duration::ZERO));
         assert_eq!(pace.try_take("a"), Err(20_000 * MS));
         tokio::time::advance(20_000 * MS).await;
         assert_eq!([pace.try_take("a").is_ok(), pace.try_take("a").is_ok()], [true, false]);

@@ -32,6 +32,8 @@ use super::shared::{RedisUnavailable, Shared, Subscriber};
 const READ_AT_ONCE: usize = 32;
 /// Bytes of a stream whose events are all of one size. Those of several sizes take a few times as many.
 const STREAM_BYTES: usize = 4 * KEPT_EVENT_BYTES;
+/// Fewest events that a stream keeps, however large they are: those that are sent at once are read before they are dropped.
+const FEWEST_IN_STREAM: usize = 2 * SENT_AT_ONCE;
 /// Most sessions that are read at once.
 const SESSIONS_AT_ONCE: usize = 32;
 /// Most events that wait for a lost Redis. Beyond, the oldest reach this instance only.
@@ -127,7 +129,8 @@ impl RedisBus {
         let stream = self.stream(&event.session_id);
         let kept_ms = i64::try_from(EVENTS_KEPT_FOR.as_millis()).unwrap_or(i64::MAX);
         let event_json = serde_json::to_string(event)?;
-        let kept = (STREAM_BYTES / event_json.len().max(1)).clamp(1, KEPT_EVENTS);
+        let kept = STREAM_BYTES / event_json.len().max(1);
+        let kept = kept.clamp(FEWEST_IN_STREAM, KEPT_EVENTS);
         pipe.cmd("XADD").arg(&stream).arg("MAXLEN").arg("~").arg(kept).arg("*");
         pipe.arg(FIELD).arg(event_json).ignore();
         pipe.pexpire(&stream, kept_ms).ignore();

@@ -36,6 +36,7 @@ pub struct Turn {
     rate: Option<TurnRate>,
     /// True once the turn is counted in it.
     rate_taken: Arc<AtomicBool>,
+    is_too_fast: Arc<AtomicBool>,
     /// Admission permit of the turn, from admission until the turn ends.
     permit: Arc<Mutex<Option<TurnPermit>>>,
     /// Who says its words, once that is known.
@@ -90,6 +91,7 @@ impl Turn {
             playback,
             rate: None,
             rate_taken: Arc::default(),
+            is_too_fast: Arc::default(),
             permit,
             speaker,
             certain: None,
@@ -247,9 +249,15 @@ impl Turn {
         if self.rate_taken.load(Ordering::Relaxed) {
             return Ok(());
         }
-        self.rate.as_ref().map_or(Ok(()), TurnRate::take)?;
-        self.rate_taken.store(true, Ordering::Relaxed);
-        Ok(())
+        let taken = self.rate.as_ref().map_or(Ok(()), TurnRate::take);
+        self.is_too_fast.store(taken.is_err(), Ordering::Relaxed);
+        self.rate_taken.store(taken.is_ok(), Ordering::Relaxed);
+        taken
+    }
+
+    /// Reports whether the turn was refused last because turns come too fast.
+    pub fn is_too_fast(&self) -> bool {
+        self.is_too_fast.load(Ordering::Relaxed)
     }
 
     /// Takes the permit of another turn, if it has one: nobody else can have it in between.

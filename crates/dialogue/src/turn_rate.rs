@@ -59,11 +59,19 @@ impl TurnRate {
             (hour, &self.device, "turns_per_hour"),
             (address, &self.address, "turns_per_address"),
         ];
-        for (pace, client, key) in limits {
-            let Some((pace, client)) = pace.as_ref().zip(client.as_deref()) else { continue };
-            pace.try_take(client).inspect_err(|wait| {
+        let of_client = limits
+            .into_iter()
+            .filter_map(|(pace, client, key)| Some((pace.as_ref()?, client.as_deref()?, key)));
+        // What one limit refuses counts in none.
+        for (pace, client, key) in of_client.clone() {
+            let wait = pace.wait(client);
+            if !wait.is_zero() {
                 tracing::info!(limit = key, ?wait, "refused a turn: turns come too fast");
-            })?;
+                return Err(wait);
+            }
+        }
+        for (pace, client, _) in of_client {
+            pace.take(client, 1);
         }
         Ok(())
     }

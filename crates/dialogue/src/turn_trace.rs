@@ -54,6 +54,8 @@ struct Entry {
 struct Facts {
     turn: TracedTurn,
     speculations: u32,
+    /// True if it was refused before it began.
+    is_discarded: bool,
     /// Role in which it is answered.
     role: Option<Arc<AssignedRole>>,
     /// Its sound, where that is kept, until the turn has ended.
@@ -180,12 +182,13 @@ impl TurnTrace {
         }
     }
 
-    /// Takes the turn out of the journal: it was refused before it began, and nothing follows from its end. Who asks faster
-    /// than is allowed would push the turns of others out.
+    /// Ends the turn as refused before it began: it is no turn, but what it used counts. Only the last of these stay in the
+    /// journal: who asks faster than is allowed would push the turns of others out.
     pub fn discard(&self) {
         if let Some(writer) = &self.writer {
-            writer.entry.facts().turn.state = TurnState::Ended;
-            writer.journal.discard(&writer.entry);
+            writer.entry.facts().is_discarded = true;
+            writer.finish(Outcome::Refused);
+            writer.journal.drop_discarded();
         }
     }
 
@@ -294,8 +297,13 @@ impl Writer {
             let mut facts = self.entry.facts();
             let sound = std::mem::take(&mut facts.sound);
             let role = facts.role.take();
+            let is_discarded = facts.is_discarded;
             drop(facts);
-            self.journal.ended(turn, sound, self.keep(), role.as_deref());
+            if is_discarded {
+                self.journal.count_refused(&turn, role.as_deref());
+            } else {
+                self.journal.ended(turn, sound, self.keep(), role.as_deref());
+            }
         }
     }
 }

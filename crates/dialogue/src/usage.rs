@@ -193,6 +193,13 @@ impl UsageMeter {
         self.count_since(turn.began, turn.kind.name(), device, role_id, &used);
     }
 
+    /// Counts what a turn used that was refused before it began.
+    pub fn count_refused(&self, turn: &TracedTurn, role: Option<&AssignedRole>) {
+        let used = Used { refused: 1, ..turn.used };
+        let role_id = role.map_or("", |role| &role.role_id);
+        self.count_since(turn.began, turn.kind.name(), turn.device(), role_id, &used);
+    }
+
     /// Counts what a client used just now. Only the ids of devices are kept.
     pub fn count(&self, kind: &str, device: &str, role_id: &str, used: &Used) {
         self.count_since(Timestamp::now(), kind, device, role_id, used);

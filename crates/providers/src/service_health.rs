@@ -85,11 +85,14 @@ impl OneService {
 
     /// Records that a request was refused, which may be the fault of that request alone.
     pub(super) fn refused(&self, kind: ProviderErrorKind) {
+        if kind != ProviderErrorKind::BadRequest {
+            return;
+        }
         let mut seen = self.seen();
         seen.refused += 1;
         let refused = seen.refused;
         drop(seen);
-        if kind == ProviderErrorKind::BadRequest && refused >= REFUSES_ALL {
+        if refused >= REFUSES_ALL {
             self.failed(kind);
             self.seen().refused = refused;
         }

@@ -28,6 +28,15 @@ use super::elicitation::ElicitationPolicy;
 use super::listing::{Page, every_page};
 use super::mapping;
 
+/// Why a page of tools cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("{why}")]
+struct NotListed {
+    why: String,
+    /// True if the server has answered.
+    is_answer: bool,
+}
+
 /// Longest wait for a connection to close gracefully.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 
@@ -150,19 +159,25 @@ impl Connection {
             let params = PaginatedRequestParams::default().with_cursor(cursor);
             let page = tokio::time::timeout(page_within, peer.list_tools(Some(params))).await;
             let page = page.map_err(|_| {
-                format!("it did not list its tools within {} s", page_within.as_secs())
+                let why = format!("it did not list its tools within {} s", page_within.as_secs());
+                NotListed { why, is_answer: false }
             })?;
-            let page = page.map_err(|error| mapping::error(&error, "tools/list").to_string())?;
-            Ok::<_, String>(Page { tools: page.tools, next: page.next_cursor })
+            let page = page.map_err(|error| {
+                let why = mapping::error(&error, "tools/list").to_string();
+                let is_answer =
+                    matches!(error, ServiceError::McpError(_) | ServiceError::UnexpectedResponse);
+                NotListed { why, is_answer }
+            })?;
+            Ok::<_, NotListed>(Page { tools: page.tools, next: page.next_cursor })
         };
         // Some servers have tools and do not say so at first.
         let add = |tool| {
             let tool = from_mcp(&tool);
             listed.note(&tool) && tools.add(tool)
         };
-        match every_page(ask, add).await {
+        match every_page(ask, add, |error| error.is_answer).await {
             Err(_) if !offered => return Ok(Arc::default()),
-            read => read?,
+            read => read.map_err(|error| error.why)?,
         }
         if listed.is_too_large() {
             return Err("it lists ever other tools".into());

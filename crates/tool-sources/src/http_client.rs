@@ -105,6 +105,14 @@ impl StreamableHttpClient for RepairingClient {
                     && tells_lost_session(&error.error)
                     && !self.is_begun_again.swap(true, Ordering::Relaxed) =>
             {
+                // What was called may have been done: the call is not repeated, and the next one begins a session.
+                if is_call(&message) {
+                    self.is_lost.store(true, Ordering::Relaxed);
+                    return Ok(StreamableHttpPostResponse::Json(
+                        JsonRpcMessage::Error(error),
+                        session,
+                    ));
+                }
                 Err(StreamableHttpError::SessionExpired)
             }
             Some(answer) => {

@@ -20,13 +20,14 @@ pub(super) struct Page<T> {
 
 /// Reads all pages and gives their tools to `add`, in order: of a list that is too large, no more than a page is held.
 /// Ends at a cursor that is missing, empty or was seen before, after many pages, where `add` returns false, and at a later page
-/// that cannot be read.
+/// that the server answers with an error (`is_answer`).
 ///
 /// # Errors
-/// Error of the first page.
+/// Error of the first page, or one that is no answer: then the tools that were known before are the better list.
 pub(super) async fn every_page<T, E, F>(
     mut ask: impl FnMut(Option<String>) -> F,
     mut add: impl FnMut(T) -> bool,
+    is_answer: impl Fn(&E) -> bool,
 ) -> Result<(), E>
 where
     E: Display,
@@ -37,7 +38,7 @@ where
     for number in 0..MAX_PAGES {
         let page = match ask(cursor.take()).await {
             Ok(page) => page,
-            Err(error) if number == 0 => return Err(error),
+            Err(error) if number == 0 || !is_answer(&error) => return Err(error),
             Err(error) => {
                 tracing::warn!(%error, pages = number, "cannot read a further page of tools");
                 return Ok(());
@@ -77,7 +78,7 @@ mod tests {
             tools.push(tool);
             true
         };
-        let Ok(()) = every_page(ask, add).now_or_never().unwrap();
+        let Ok(()) = every_page(ask, add, |_| true).now_or_never().unwrap();
         tools
     }
 
@@ -108,14 +109,14 @@ mod tests {
             left -= 1;
             left > 0
         };
-        every_page(ask, add).now_or_never().unwrap().unwrap();
+        every_page(ask, add, |_| true).now_or_never().unwrap().unwrap();
         assert_eq!((pages, left), (2, 0));
         assert_eq!(read(|n| Some(n.to_string().repeat(MAX_CURSOR_BYTES + 1))), [1]);
     }
 
     #[test]
     fn a_broken_later_page_costs_no_earlier_one() {
-        let read = |broken: usize| {
+        let read = |broken: usize, is_answer: bool| {
             let mut asked = 0;
             let mut tools = Vec::new();
             let ask = |_| {
@@ -127,12 +128,13 @@ mod tests {
                 tools.push(tool);
                 true
             };
-            let read = every_page(ask, add).now_or_never().unwrap();
+            let read = every_page(ask, add, |_| is_answer).now_or_never().unwrap();
             read.map(|()| tools)
         };
-        assert_eq!(read(1), Err("no page"));
-        assert_eq!(read(2), Ok(vec![1]));
-        assert_eq!(read(3), Ok(vec![1, 2]));
+        assert_eq!(read(1, true), Err("no page"));
+        assert_eq!(read(2, true), Ok(vec![1]));
+        assert_eq!(read(3, true), Ok(vec![1, 2]));
+        assert_eq!(read(3, false), Err("no page"), "what was known before is the better list");
     }
 
     #[test]
@@ -143,7 +145,7 @@ mod tests {
             let next = (cursors.len() < 3).then(|| format!("c{}", cursors.len()));
             async move { Ok::<_, Infallible>(Page { tools: vec![()], next }) }
         };
-        every_page(ask, |()| true).now_or_never().unwrap().unwrap();
+        every_page(ask, |()| true, |_| true).now_or_never().unwrap().unwrap();
         assert_eq!(cursors, [None, Some("c1".into()), Some("c2".into())]);
     }
 }

@@ -20,6 +20,9 @@ use crate::role::AssignedRole;
 use crate::tools::waiting::WaitingCalls;
 use crate::usage::UsageMeter;
 
+/// Discarded turns that stay in the list.
+const MOST_DISCARDED: usize = 8;
+
 /// Settings of the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -155,6 +158,7 @@ impl TurnJournal {
         let facts = Mutex::new(Facts {
             turn,
             speculations: 0,
+            is_discarded: false,
             role,
             sound: TracedSound::default(),
             changed: self.changed(),
@@ -162,7 +166,9 @@ impl TurnJournal {
         let entry = Arc::new(Entry { began: Instant::now(), keep, facts });
         turns.push_back(Arc::clone(&entry));
         while turns.len() > self.0.settings.max_turns {
-            turns.pop_front();
+            // Those that were none go first.
+            let first = turns.iter().position(|entry| entry.facts().is_discarded);
+            turns.remove(first.unwrap_or(0));
         }
         drop(turns);
         TurnTrace {
@@ -189,10 +195,23 @@ impl TurnJournal {
         forgot
     }
 
-    /// Takes one turn out.
-    pub(super) fn discard(&self, entry: &Arc<Entry>) {
-        self.turns().retain(|other| !Arc::ptr_eq(other, entry));
-        self.changed();
+    /// Takes out all discarded turns but the last ones, which watchers may have seen begin.
+    pub(super) fn drop_discarded(&self) {
+        let mut turns = self.turns();
+        let discarded = turns.iter().filter(|entry| entry.facts().is_discarded).count();
+        let mut surplus = discarded.saturating_sub(MOST_DISCARDED);
+        turns.retain(|entry| {
+            let is_dropped = surplus > 0 && entry.facts().is_discarded;
+            surplus -= usize::from(is_dropped);
+            !is_dropped
+        });
+    }
+
+    /// Counts what a discarded turn used.
+    pub(super) fn count_refused(&self, turn: &TracedTurn, role: Option<&AssignedRole>) {
+        if let Some(meter) = self.meter() {
+            meter.count_refused(turn, role);
+        }
     }
 
     /// Returns the turns that have changed after this number of changes, oldest first.

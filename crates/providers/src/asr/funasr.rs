@@ -12,6 +12,7 @@
 //!   partial transcripts.
 //! - Fields are missing, null or of another type in servers that only resemble it. Messages may be binary or no JSON.
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -51,6 +52,8 @@ pub struct FunAsr {
     endpoint: Endpoint,
     mode: FunAsrMode,
     result_timeout: Duration,
+    /// What its results have shown until now.
+    known_marks: Arc<Mutex<FinalMarks>>,
 }
 
 impl FunAsr {
@@ -64,7 +67,8 @@ impl FunAsr {
             send_timeout: ms(settings.send_timeout_ms),
         };
         let result_timeout = ms(settings.result_timeout_ms);
-        Self { endpoint, mode: settings.funasr_mode, result_timeout }
+        let known_marks = Arc::new(Mutex::new(FinalMarks::Unknown));
+        Self { endpoint, mode: settings.funasr_mode, result_timeout, known_marks }
     }
 }
 
@@ -76,7 +80,8 @@ impl Asr for FunAsr {
             endpoint: self.endpoint.clone(),
             result_timeout: self.result_timeout,
             heard: Segments::new(self.mode),
-            final_marks: FinalMarks::Unknown,
+            final_marks: *lock(&self.known_marks),
+            known_marks: Arc::clone(&self.known_marks),
         };
         let config = json!({
             "mode": match self.mode { FunAsrMode::Offline => "offline", FunAsrMode::TwoPass => "2pass" },
@@ -105,6 +110,11 @@ struct Utterance {
     result_timeout: Duration,
     heard: Segments,
     final_marks: FinalMarks,
+    known_marks: Arc<Mutex<FinalMarks>>,
+}
+
+fn lock(marks: &Mutex<FinalMarks>) -> MutexGuard<'_, FinalMarks> {
+    marks.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What a result with `is_final` is at this server, as the results before the end of the audio show.
@@ -194,7 +204,10 @@ impl Utterance {
         while let Some(incoming) = self.endpoint.take_ready(&mut self.socket)? {
             self.take(&incoming);
             self.final_marks = match self.heard.was_final {
-                Some(true) => FinalMarks::EarlyResult,
+                Some(true) => {
+                    *lock(&self.known_marks) = FinalMarks::EarlyResult;
+                    FinalMarks::EarlyResult
+                }
                 Some(false) if self.final_marks == FinalMarks::Unknown => FinalMarks::LastResult,
                 _ => self.final_marks,
             };
@@ -214,11 +227,17 @@ impl Utterance {
             (false, false) => deadline,
         };
         let mut is_answered = false;
+        let mut was_last = false;
         let mut is_unreadable = false;
         loop {
             let missing = "no result within its deadline";
             let incoming = match self.endpoint.receive(&mut self.socket, until, missing).await {
-                Err(_) if is_answered => return Ok(()),
+                Err(_) if is_answered => {
+                    if was_last && self.final_marks == FinalMarks::Unknown {
+                        *lock(&self.known_marks) = FinalMarks::LastResult;
+                    }
+                    return Ok(());
+                }
                 Err(e) if e.kind == ProviderErrorKind::Timeout && is_unreadable => {
                     let why = "a message that is no result of the recogniser";
                     return Err(self.endpoint.violated(why));
@@ -235,6 +254,11 @@ impl Utterance {
                 Some(ResultKind::Nothing) => {}
                 Some(kind) => {
                     is_answered = true;
+                    if was_last {
+                        self.final_marks = FinalMarks::EarlyResult;
+                        *lock(&self.known_marks) = FinalMarks::EarlyResult;
+                    }
+                    was_last = kind == ResultKind::Last;
                     until = at_most(self.settle(&kind));
                 }
                 None if is_answered || self.heard.has_words() => {}

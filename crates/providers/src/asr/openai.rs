@@ -183,10 +183,17 @@ fn wav(samples: &[i16]) -> Result<Vec<u8>, hound::Error> {
 fn words(body: &str, kind: &str) -> Option<String> {
     let body =
         body.trim_start_matches('\u{feff}').trim_matches(|c: char| c == '\0' || c.is_whitespace());
-    if kind.starts_with("text/plain") && !body.starts_with(['{', '[', '<', '"']) {
+    let is_plain = kind.starts_with("text/plain") && !body.starts_with('<');
+    let is_quoted = body.len() > 1 && body.starts_with('"') && body.ends_with('"');
+    if is_plain && !body.starts_with(['{', '[']) && !is_quoted {
         return Some(body.to_owned());
     }
-    first_value(body).or_else(|| first_value(&mended(body)?)).as_ref().and_then(words_of)
+    let told = first_value(body).or_else(|| first_value(&mended(body)?));
+    match told {
+        Some(told) => words_of(&told),
+        // A caption in brackets is no JSON.
+        None => (is_plain && body.starts_with('[')).then(|| body.to_owned()),
+    }
 }
 
 /// Parses the JSON at the beginning. What follows it is no part of the transcript, such as a brace too many.

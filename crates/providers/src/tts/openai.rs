@@ -177,17 +177,18 @@ fn content_type(response: &Response) -> String {
 }
 
 /// Parts of names of formats other than PCM, as they stand in content types and their parameters.
-const OTHER_FORMATS: [&str; 46] = [
+const OTHER_FORMATS: [&str; 45] = [
     "3gp", "aac", "ac3", "adpcm", "adts", "aif", "alac", "amr", "asf", "basic", "caf", "dsd",
     "dts", "dvi4", "f32", "f64", "flac", "float", "g71", "g72", "gsm", "ilbc", "latm", "law",
-    "m4a", "m4b", "matroska", "midi", "mp2", "mp3", "mp4", "mpeg", "ogg", "opus", "pcma", "pcmu",
-    "s16be", "s24", "s32", "silk", "speex", "u8", "vorbis", "wavpack", "webm", "wma",
+    "m4a", "m4b", "matroska", "midi", "mp2", "mp3", "mp4", "ogg", "opus", "pcma", "pcmu", "s16be",
+    "s24", "s32", "silk", "speex", "u8", "vorbis", "wavpack", "webm", "wma",
 ];
 /// Whole names of such formats, which are parts of other words.
 const SHORT_NAMES: [&str; 6] = ["ape", "au", "l8", "l20", "l24", "tta"];
 
 /// Reports whether samples without a header may have this content type. Servers label them in many ways: as PCM, as bytes, as a
-/// sound that is not named, or not at all. Under another name, a WAV file alone is known for what it is.
+/// sound that is not named, or not at all; gateways also as MPEG, whatever it is, and MPEG is known by its frames. Under another
+/// name, a WAV file alone is known for what it is.
 fn may_be_samples(kind: &str) -> bool {
     let (media, subtype) = media_type(kind).split_once('/').unwrap_or_default();
     let is_other = |name: &str| {
@@ -283,6 +284,7 @@ mod tests {
             ("audio/L16;codec=pcm;bits=16;bitrate=256", 24_000, 400),
             ("application/octet-stream", 24_000, 400),
             ("audio/wav", 24_000, 400),
+            ("audio/mpeg", 24_000, 400),
             ("", 24_000, 400),
         ] {
             let pieces: Vec<Pcm> =
@@ -322,6 +324,7 @@ mod tests {
             "audio/raw",
             "audio/x-raw, format=s16le",
             "audio/wav",
+            "audio/mpeg",
             "audio/vnd.wave; codec=1",
             "audio/*",
             "application/octet-stream",
@@ -335,7 +338,6 @@ mod tests {
             "audio/ogg; codecs=opus",
             "audio/vorbis",
             "audio/x-flac",
-            "audio/mpeg",
             "audio/mp3",
             "audio/x-m4a",
             "audio/mp4a-latm",

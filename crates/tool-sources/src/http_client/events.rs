@@ -127,7 +127,10 @@ impl Parser {
         let line = String::from_utf8_lossy(&line);
         let line = if self.form.is_none() { line.trim_start_matches('\u{feff}') } else { &*line };
         if self.form.is_none() && !line.trim().is_empty() {
-            let is_json = line.trim_start().starts_with(['{', '[']);
+            let begin = line.trim_start();
+            let list = begin.strip_prefix('[').map(str::trim_start);
+            let is_json = begin.starts_with('{')
+                || list.is_some_and(|list| list.is_empty() || list.starts_with('{'));
             self.form = Some(if is_json { Form::Json } else { Form::Events });
         }
         if self.form == Some(Form::Json) {
@@ -224,7 +227,7 @@ mod tests {
 
     #[test]
     fn json_that_is_called_a_stream_is_one_event() {
-        for body in [r#"{"id":1}"#, "\n{\"id\":1}\n", "{\n\n \"id\": 1\n}", "[1]"] {
+        for body in [r#"{"id":1}"#, "\n{\"id\":1}\n", "{\n\n \"id\": 1\n}", "[\n{\"id\":1}]"] {
             let data: String = data(body.as_bytes(), 4).into_iter().flatten().collect();
             let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
             assert_eq!(value(&data), value(body), "{body}");

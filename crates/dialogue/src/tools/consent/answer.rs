@@ -142,7 +142,9 @@ pub(super) fn agrees(answer: &str, words: &[String], acts: &[String]) -> bool {
             let to = &mut made_of[from + len];
             *to = (to.0 || plain, to.1 || agreed);
         }
-        let is_yes = rest[0].word != "是" || rest[0].opens || is_after(&BEFORE_BEING);
+        let is_affirmed = rest.get(1).is_some_and(|next| next.word == "的");
+        let is_yes =
+            rest[0].word != "是" || rest[0].opens || is_affirmed || is_after(&BEFORE_BEING);
         let agreeing = yes.iter().filter(|words| is_yes && fits(rest, words)).map(Vec::len);
         for len in agreeing.chain(act_lengths(rest, acts)) {
             made_of[from + len].1 = true;

@@ -7,12 +7,17 @@
 //! - A refusal that tells of a quota, a key or the context's length is about nothing here, except for a place.
 //! - A tool is known by its whole definition: with another one it is offered again.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use hearken_outbound::http::{Refusal, kind_of_code};
 use serde_json::Value;
+use tokio::time::Instant;
+
+/// Time for which a refusal is remembered.
+const KNOWN_FOR: Duration = Duration::from_hours(1);
 
 /// Most repeats of one request without a tool that was refused.
 const MOST_REPEATS: u8 = 3;
@@ -30,7 +35,9 @@ const BEFORE_INDEX: [&str; 9] = ["[", ".", "/", " -> ", "->", "', ", "\", ", "',
 const NEAR: usize = 6;
 
 /// Words of refusals that are about something else.
-const OTHER_WORDS: [&str; 15] = [
+const OTHER_WORDS: [&str; 17] = [
+    "tool_use_failed",
+    "failed_generation",
     "quota",
     "quotas",
     "credit",
@@ -49,7 +56,10 @@ const OTHER_WORDS: [&str; 15] = [
 ];
 
 /// Pairs of words of refusals that are about something else.
-const OTHER_PAIRS: [(&str, &str); 8] = [
+const OTHER_PAIRS: [(&str, &str); 10] = [
+    // What the model wrote was wrong this time, not what it was offered.
+    ("call", "validation"),
+    ("call", "failed"),
     ("api", "key"),
     ("context", "length"),
     ("context", "window"),
@@ -89,7 +99,11 @@ impl Complaint {
             }
         }
         let lower = text.to_lowercase();
-        if told.code.as_deref().and_then(kind_of_code).is_some() || is_about_another(&lower) {
+        let is_of_answer = told.code.as_deref() == Some("tool_use_failed");
+        if told.code.as_deref().and_then(kind_of_code).is_some()
+            || is_of_answer
+            || is_about_another(&lower)
+        {
             return None;
         }
         let of_name = named(&text, tools).filter(|_| may_be_one).map(Self::Name);
@@ -103,10 +117,18 @@ pub(super) struct RefusedTools(Mutex<Known>);
 
 #[derive(Default)]
 struct Known {
-    /// True if the model supports no tools.
-    all: bool,
-    /// Definitions of refused tools, each as a hash.
-    definitions: BTreeSet<u64>,
+    /// When it was learnt that the model supports no tools.
+    all: Option<Instant>,
+    /// Definitions of refused tools, each as a hash, with the time at which that was learnt.
+    definitions: BTreeMap<u64, Instant>,
+}
+
+impl Known {
+    /// Forgets what was learnt long ago: the model, its server or a refusal that was misread may be another.
+    fn forget_old(&mut self) {
+        self.all = self.all.filter(|since| since.elapsed() < KNOWN_FOR);
+        self.definitions.retain(|_, since| since.elapsed() < KNOWN_FOR);
+    }
 }
 
 /// What was left out of a request.
@@ -126,12 +148,13 @@ pub(super) struct Trial {
 impl RefusedTools {
     /// Leaves out of a request what is known to be refused.
     pub(super) fn leave_out(&self, order: &mut Value) {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.all {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.forget_old();
+        if known.all.is_some() {
             remove_all(order);
         } else if !known.definitions.is_empty() {
             if let Some(tools) = order.get_mut("tools").and_then(Value::as_array_mut) {
-                tools.retain(|tool| !known.definitions.contains(&definition(tool)));
+                tools.retain(|tool| !known.definitions.contains_key(&definition(tool)));
             }
             remove_empty(order);
         }
@@ -141,7 +164,7 @@ impl RefusedTools {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match left_out {
             LeftOut::All => {
-                if !std::mem::replace(&mut known.all, true) {
+                if known.all.replace(Instant::now()).is_none() {
                     tracing::warn!(why, "the language model supports no tools; leaving them out");
                 }
             }
@@ -149,7 +172,7 @@ impl RefusedTools {
                 if known.definitions.len() >= MOST_TOOLS {
                     known.definitions.clear();
                 }
-                if known.definitions.insert(definition) {
+                if known.definitions.insert(definition, Instant::now()).is_none() {
                     let tool = name.as_str();
                     tracing::warn!(
                         tool,
@@ -256,8 +279,13 @@ fn add_texts(value: &Value, texts: &mut String) {
         }
         Value::Object(fields) => {
             // A field named so repeats what was sent.
-            for (_, field) in fields.iter().filter(|(name, _)| *name != "input") {
-                add_texts(field, texts);
+            for (name, field) in fields.iter().filter(|(name, _)| *name != "input") {
+                // What the model wrote is told by its name alone.
+                if name == "failed_generation" {
+                    texts.push_str(name);
+                } else {
+                    add_texts(field, texts);
+                }
                 texts.push(' ');
             }
         }

@@ -254,10 +254,7 @@ fn alone(text: &str, tools: &[OfferedTool]) -> Option<Vec<Call>> {
 
 /// Parses a name, followed by its arguments as pairs of elements.
 fn pairs(text: &str, tools: &[OfferedTool]) -> Option<Vec<Call>> {
-    const LONGCAT: &str = "longcat_arg_";
-    if text.contains(LONGCAT) {
-        return pairs(&text.replace(LONGCAT, "arg_"), tools);
-    }
+    let text = text.replace("longcat_arg_", "arg_");
     let (name, body) = text.split_once("<arg_key>")?;
     let Some(tool) = offered(name, tools) else { return Some(Vec::new()) };
     let mut arguments = Map::new();

@@ -83,6 +83,9 @@ fn a_tool_is_known_by_its_name_and_an_ordinary_word_is_no_name() {
         ("Invalid value: 'note'. Supported values are: 'system', 'user' and 'tool'.", None),
         ("The function took too much time", None),
         ("Invalid value for 'time': tool results have none", None),
+        // What the model wrote was wrong this time.
+        ("tool call validation failed: parameters for tool set_light did not match schema", None),
+        ("Failed to call a function. See 'failed_generation' for more details. set_light", None),
         // Parts of other words, and several names.
         ("reset_light_2, set_lights and my-set_light are wrong", None),
         ("set_light and getTime are wrong", None),

@@ -54,25 +54,6 @@ impl Id {
     }
 }
 
-/// Reports whether a value says nothing: null, false, zero, or empty.
-pub fn is_nothing(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::Bool(is_set) => !is_set,
-        Value::Number(number) => number.as_f64() == Some(0.0),
-        Value::String(text) => text.trim().is_empty(),
-        Value::Array(items) => items.is_empty(),
-        Value::Object(fields) => fields.is_empty(),
-    }
-}
-
-/// Reports whether a value stands for true: any word does that says nothing else.
-pub fn is_true(value: &Value) -> bool {
-    const FALSE: [&str; 6] = ["false", "no", "0", "null", "none", "undefined"];
-    let is_false = |words: &str| FALSE.iter().any(|word| words.eq_ignore_ascii_case(word));
-    !is_nothing(value) && !value.as_str().is_some_and(|words| is_false(words.trim()))
-}
-
 /// Returns the words of an error, from the first place that has any.
 pub fn error_words(error: &Value) -> Option<String> {
     const PLACES: [&str; 8] =

@@ -4,9 +4,10 @@
 
 use std::sync::Arc;
 
+use hearken_dialogue::tools::definition::{SCHEMA_FIELDS, data_url};
 use hearken_dialogue::tools::{Introduction, Vision};
-use hearken_proto::json::{mended, weight_of_text};
-use hearken_proto::jsonrpc::{error_words, is_nothing, is_true};
+use hearken_proto::json::{is_nothing, is_true, mended, weight_of_text};
+use hearken_proto::jsonrpc::error_words;
 use serde_json::{Map, Value, json};
 
 /// MCP version of devices. It does not change.
@@ -158,9 +159,6 @@ fn initialized(result: &Map<String, Value>) -> Value {
     })
 }
 
-/// Places of a tool's schema: other servers than firmware name it as models' interfaces do.
-const SCHEMAS: [&str; 3] = ["inputSchema", "input_schema", "parameters"];
-
 /// Takes a schema, which may be written as text.
 fn schema(place: &mut Value, room: &mut usize) -> Option<Value> {
     let schema = match place.take() {
@@ -182,7 +180,8 @@ fn listed(result: &mut Map<String, Value>) -> Value {
     let tool = |mut tool: Value| {
         let name = tool["name"].as_str().filter(|name| !name.is_empty())?.to_owned();
         let description = tool["description"].as_str().unwrap_or_default().to_owned();
-        let schema = SCHEMAS.iter().find_map(|place| schema(tool.get_mut(*place)?, &mut room));
+        let schema =
+            SCHEMA_FIELDS.iter().find_map(|place| schema(tool.get_mut(*place)?, &mut room));
         let schema = schema.unwrap_or_else(|| json!({"type": "object"}));
         let mut told = json!({"name": name, "description": description, "inputSchema": schema});
         let hints = hints(&tool["annotations"]);
@@ -246,10 +245,8 @@ fn part(part: Value) -> Value {
 
 /// Returns the type and the data of a picture, which may be given as a data URL.
 fn bare_picture<'a>(mut mime_type: &'a str, mut data: &'a str) -> (&'a str, &'a str) {
-    while let Some(url) = data.strip_prefix("data:")
-        && let Some((kind, bare)) = url.split_once(";base64,")
-    {
-        mime_type = kind.split(';').next().filter(|kind| kind.contains('/')).unwrap_or(mime_type);
+    while let Some((kind, bare)) = data_url(data) {
+        mime_type = kind.unwrap_or(mime_type);
         data = bare;
     }
     (mime_type, data)

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+/// Bytes of text messages that an address may send in a second over all its connections of a kind.
+pub const BYTES_PER_SECOND: u32 = 4 << 20;
 /// Minimum number of clients before those that have done nothing for long are forgotten.
 const FEW: usize = 64;
 
@@ -38,6 +40,11 @@ impl Pace {
         Self(Arc::new(Inner { each, burst: time, clients: Mutex::default() }))
     }
 
+    /// Creates the pace of the text that an address may send: [`BYTES_PER_SECOND`].
+    pub fn of_text() -> Self {
+        Self::new(BYTES_PER_SECOND, Duration::from_secs(1))
+    }
+
     /// Counts what a client has sent already. Returns the time for which nothing more may be read
     /// of it.
     pub fn take(&self, client: &str, count: usize) -> Duration {
@@ -53,23 +60,6 @@ impl Pace {
         let now = Instant::now();
         let clients = self.clients(now);
         (self.until(&clients, client, 1, now) - now).saturating_sub(self.0.burst)
-    }
-
-    /// Counts one thing that a client wants to do.
-    ///
-    /// # Errors
-    /// It may not be done yet, and is not counted; the time after which it may.
-    pub fn try_take(&self, client: &str) -> Result<(), Duration> {
-        let now = Instant::now();
-        let mut clients = self.clients(now);
-        let until = self.until(&clients, client, 1, now);
-        let wait = (until - now).saturating_sub(self.0.burst);
-        if wait.is_zero() {
-            clients.set(client, until);
-            Ok(())
-        } else {
-            Err(wait)
-        }
     }
 
     fn until(&self, clients: &Clients, client: &str, count: usize, now: Instant) -> Instant {
@@ -122,12 +112,16 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_is_refused_is_not_counted() {
         let pace = Pace::new(3, 60_000 * MS);
-        let allowed = (0..100).filter(|_| pace.try_take("a").is_ok()).count();
+        let take = |client: &str| match pace.wait(client) {
+            Duration::ZERO => Ok(pace.take(client, 1)),
+            wait => Err(wait),
+        };
+        let allowed = (0..100).filter(|_| take("a").is_ok()).count();
         assert_eq!(allowed, 3);
         assert_eq!((pace.wait("a"), pace.wait("b")), (20_000 * MS, Duration::ZERO));
-        assert_eq!(pace.try_take("a"), Err(20_000 * MS));
+        assert_eq!(take("a"), Err(20_000 * MS));
         tokio::time::advance(20_000 * MS).await;
-        assert_eq!([pace.try_take("a").is_ok(), pace.try_take("a").is_ok()], [true, false]);
+        assert_eq!([take("a").is_ok(), take("a").is_ok()], [true, false]);
     }
 
     #[tokio::test(start_paused = true)]

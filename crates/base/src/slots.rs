@@ -10,9 +10,6 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::memory_pool::{MemoryPool, PeerMemory};
 use crate::pace::Pace;
 
-/// Bytes of text messages that an address may send in a second over all its connections.
-const BYTES_PER_SECOND: u32 = 4 << 20;
-
 /// Limits of slots. Clones share them.
 #[derive(Clone)]
 pub struct Slots(Arc<Inner>);
@@ -56,7 +53,7 @@ pub enum NoSlot {
 impl Slots {
     /// Creates `most` slots, of which one address may take `of_address`.
     pub fn new(most: usize, of_address: usize) -> Self {
-        let pace = Pace::new(BYTES_PER_SECOND, Duration::from_secs(1));
+        let pace = Pace::of_text();
         Self::unused(most.min(Semaphore::MAX_PERMITS), of_address, MemoryPool::default(), pace)
     }
 

@@ -129,7 +129,7 @@ impl ChatService {
         }
         // Wait until a message that is being answered is stored.
         let _lock = self.lock(id).await?;
-        // What waits for a yes ends with the conversation in which it was asked.
+        // A pending confirmation ends with the conversation in which it was asked.
         drop(self.held.take(id));
         let kind = match to {
             ChatStatus::Active => "session.restored",

@@ -67,7 +67,8 @@ impl OneService {
             let mut seen = self.seen();
             let worked_at =
                 if failure.is_none() && !by_probe { Some(Instant::now()) } else { seen.worked_at };
-            let refused = if by_probe { seen.refused } else { 0 };
+            // They count until a request works.
+            let refused = if failure.is_none() && !by_probe { 0 } else { seen.refused };
             *seen = Seen { failure, by_probe, was_asked: true, worked_at, refused };
         }
         self.meters.up(failure.is_none());
@@ -88,13 +89,13 @@ impl OneService {
         if kind != ProviderErrorKind::BadRequest {
             return;
         }
-        let mut seen = self.seen();
-        seen.refused += 1;
-        let refused = seen.refused;
-        drop(seen);
+        let refused = {
+            let mut seen = self.seen();
+            seen.refused += 1;
+            seen.refused
+        };
         if refused >= REFUSES_ALL {
             self.failed(kind);
-            self.seen().refused = refused;
         }
     }
 

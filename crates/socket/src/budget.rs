@@ -11,8 +11,6 @@ use std::time::Duration;
 use futures_util::task::AtomicWaker;
 use hearken_base::pace::Pace;
 
-/// Bytes of messages that an address may send in a second over all its connections.
-const BYTES_PER_SECOND: u32 = 4 << 20;
 /// Estimated size of a message beside its text, in bytes.
 const MESSAGE_BYTES: usize = 64;
 
@@ -28,8 +26,7 @@ impl SharedBudget {
     /// Creates a budget of `max_bytes` bytes. A connection that holds nothing may read one message
     /// beyond it, so that nobody waits for others alone.
     pub fn new(max_bytes: usize) -> Arc<Self> {
-        let pace = Pace::new(BYTES_PER_SECOND, Duration::from_secs(1));
-        Arc::new(Self { used: AtomicUsize::new(0), max_bytes, pace })
+        Arc::new(Self { used: AtomicUsize::new(0), max_bytes, pace: Pace::of_text() })
     }
 
     /// Counts bytes that an address has sent. Returns the time for which nothing more of it may be read.
@@ -127,6 +124,8 @@ impl Drop for Held {
 #[cfg(test)]
 mod tests {
     use std::task::Waker;
+
+    use hearken_base::pace::BYTES_PER_SECOND;
 
     use super::*;
 

@@ -15,6 +15,7 @@ use hearken_dialogue::metrics::actor_metrics;
 use hearken_dialogue::turn_factory::TurnFactory;
 use hearken_dialogue::turn_trace::ClientKind;
 use hearken_proto::fault::Fault;
+use hearken_proto::json::LONG_TEXT;
 use hearken_proto::text_gateway::{
     ClientMessage, ErrorCode, ReadError, Registration, ServerMessage, Status,
 };
@@ -39,10 +40,6 @@ const MAX_WAITING: usize = 10;
 /// over: who floods us must not keep others on the same thread waiting.
 const MAX_FRAMES: u32 = 100;
 const SECOND: Duration = Duration::from_secs(1);
-
-/// Length of a message, in bytes, from which on it is decoded off the worker thread, which all
-/// connections of it would wait for.
-const DECODED_APART: usize = 32 * 1024;
 
 /// Messages on their way to the client; beyond, the turn waits.
 const OUTBOX: usize = 16;
@@ -125,7 +122,7 @@ impl TextClientActor {
             ctx.wait(wrap_future::<_, Self>(tokio::time::sleep(wait)));
         }
         let streams = self.preferences.stream;
-        if text.len() < DECODED_APART {
+        if text.len() < LONG_TEXT {
             return self.on_message(ClientMessage::decode(&text, streams), ctx);
         }
         let decoding = tokio::task::spawn_blocking(move || ClientMessage::decode(&text, streams))

@@ -8,8 +8,8 @@ mod text;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use hearken_proto::json::{MAX_WEIGHT, weight_of_text};
-use hearken_proto::jsonrpc::{error_words, is_nothing};
+use hearken_proto::json::{MAX_WEIGHT, is_nothing, weight_of_text};
+use hearken_proto::jsonrpc::error_words;
 use rmcp::model::{
     ClientJsonRpcMessage, ClientNotification, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
 };

@@ -47,9 +47,9 @@ pub fn mended(text: &str) -> Option<String> {
 
 /// Returns the length of the escape at the start of a text, and what is to stand instead of it.
 fn escape(rest: &str) -> (usize, Option<String>) {
-    let Some(code) = code(rest) else { return (2, None) };
+    let Some(code) = escaped_code(rest) else { return (2, None) };
     let is_pair =
-        || rest.get(6..).and_then(self::code).is_some_and(|second| SECOND_HALF.contains(&second));
+        || rest.get(6..).and_then(escaped_code).is_some_and(|second| SECOND_HALF.contains(&second));
     if FIRST_HALF.contains(&code) && is_pair() {
         (12, None)
     } else if FIRST_HALF.contains(&code) || SECOND_HALF.contains(&code) {
@@ -60,7 +60,7 @@ fn escape(rest: &str) -> (usize, Option<String>) {
 }
 
 /// Returns the code of an escape of four digits at the start of a text.
-fn code(rest: &str) -> Option<u32> {
+pub fn escaped_code(rest: &str) -> Option<u32> {
     let digits = rest.strip_prefix("\\u")?.get(..4)?;
     let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
     is_hex.then(|| u32::from_str_radix(digits, 16).ok()).flatten()

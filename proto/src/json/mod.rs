@@ -22,8 +22,8 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize as _, Deserializer};
 use serde_json::{Map, Number, Value};
 
-pub use self::mended::mended;
-pub use self::weight::{MAX_WEIGHT, TooHeavy, weight, weight_of_text};
+pub use self::mended::{escaped_code, mended};
+pub use self::weight::{LONG_TEXT, MAX_WEIGHT, TooHeavy, weight, weight_of_text};
 
 /// Maximum number of characters of a peer's name or number in an error message.
 const MAX_SHOWN_CHARS: usize = 40;
@@ -144,6 +144,25 @@ fn kind(value: &Value) -> &'static str {
         Value::Array(_) => "an array",
         Value::Object(_) => "an object",
     }
+}
+
+/// Reports whether a value says nothing: null, false, zero, or empty.
+pub fn is_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(is_set) => !is_set,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.trim().is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+    }
+}
+
+/// Reports whether a value stands for true: any word does that says nothing else.
+pub fn is_true(value: &Value) -> bool {
+    const FALSE: [&str; 6] = ["false", "no", "0", "null", "none", "undefined"];
+    let is_false = |words: &str| FALSE.iter().any(|word| words.eq_ignore_ascii_case(word));
+    !is_nothing(value) && !value.as_str().is_some_and(|words| is_false(words.trim()))
 }
 
 /// Describes a value of the wrong kind, as the end of a sentence: `must be text, not a number`.

@@ -15,6 +15,8 @@ const FIELD_BYTES: usize = 160;
 /// Largest weight of a message or body that a peer may send, in bytes of memory when parsed. A text
 /// of 1 MiB weighs little more than itself, a list of as many objects 126 times as much.
 pub const MAX_WEIGHT: usize = 4 << 20;
+/// Length of a text, in bytes, from which on it is parsed off the worker threads.
+pub const LONG_TEXT: usize = 32 << 10;
 
 /// Error: parsed, a text takes more memory than its sender may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

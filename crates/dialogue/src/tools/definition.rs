@@ -1,10 +1,19 @@
-//! Definitions of tools as they come from their sources: the conversion from MCP. Not for limits, names that models see, nor
-//! for policies.
+//! Definitions of tools as they come from their sources: the conversion from MCP, and forms that servers and devices use beside
+//! its own. Not for limits, names that models see, nor for policies.
 
 use hearken_ports::Tool;
 use hearken_ports::tool_limits::cut_description;
 use rmcp::model;
 use serde_json::Value;
+
+/// Fields under which servers and devices write the schema of a tool: that of MCP, and those of models' interfaces.
+pub const SCHEMA_FIELDS: [&str; 3] = ["inputSchema", "input_schema", "parameters"];
+
+/// Returns the type, if there is one, and the data of a picture that is given as a data URL.
+pub fn data_url(text: &str) -> Option<(Option<&str>, &str)> {
+    let (kind, data) = text.strip_prefix("data:")?.split_once(";base64,")?;
+    Some((kind.split(';').next().filter(|kind| kind.contains('/')), data))
+}
 
 /// Converts a tool of MCP. Its title stands in for a missing description.
 pub fn from_mcp(tool: &model::Tool) -> Tool {

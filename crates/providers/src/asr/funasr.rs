@@ -199,18 +199,23 @@ impl Utterance {
         self.endpoint.send(&mut self.socket, message).await
     }
 
+    /// Notes what `is_final` means at this server, for this utterance and later ones.
+    fn learn(&mut self, marks: FinalMarks) {
+        self.final_marks = marks;
+        *lock(&self.known_marks) = marks;
+    }
+
     /// Reads the messages that have arrived before the end of the audio.
     fn take_early(&mut self) -> Result<(), ProviderError> {
         while let Some(incoming) = self.endpoint.take_ready(&mut self.socket)? {
             self.take(&incoming);
-            self.final_marks = match self.heard.was_final {
-                Some(true) => {
-                    *lock(&self.known_marks) = FinalMarks::EarlyResult;
-                    FinalMarks::EarlyResult
+            match self.heard.was_final {
+                Some(true) => self.learn(FinalMarks::EarlyResult),
+                Some(false) if self.final_marks == FinalMarks::Unknown => {
+                    self.final_marks = FinalMarks::LastResult;
                 }
-                Some(false) if self.final_marks == FinalMarks::Unknown => FinalMarks::LastResult,
-                _ => self.final_marks,
-            };
+                _ => {}
+            }
         }
         Ok(())
     }
@@ -234,7 +239,7 @@ impl Utterance {
             let incoming = match self.endpoint.receive(&mut self.socket, until, missing).await {
                 Err(_) if is_answered => {
                     if was_last && self.final_marks == FinalMarks::Unknown {
-                        *lock(&self.known_marks) = FinalMarks::LastResult;
+                        self.learn(FinalMarks::LastResult);
                     }
                     return Ok(());
                 }
@@ -255,8 +260,7 @@ impl Utterance {
                 Some(kind) => {
                     is_answered = true;
                     if was_last {
-                        self.final_marks = FinalMarks::EarlyResult;
-                        *lock(&self.known_marks) = FinalMarks::EarlyResult;
+                        self.learn(FinalMarks::EarlyResult);
                     }
                     was_last = kind == ResultKind::Last;
                     until = at_most(self.settle(&kind));

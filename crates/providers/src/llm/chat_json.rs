@@ -17,6 +17,7 @@ use hearken_ports::{
     ChatMessage, LlmDelta, OfferedTool, Prompt, ProviderError, ProviderErrorKind, Role, ToolChoice,
     ToolRequest, Usage,
 };
+use hearken_proto::json::is_nothing;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
@@ -288,15 +289,10 @@ fn is_end(event: &str) -> bool {
 /// Returns the error that a chunk tells. Some servers tell an empty one beside content.
 fn error_of(chunk: &Value) -> Option<&Value> {
     let error = chunk.get("error")?;
-    let is_empty = match error {
-        Value::Null | Value::Bool(false) => return None,
-        Value::Bool(true) => false,
-        Value::Number(_) => whole(error) == Some(0),
-        Value::String(text) => text.trim().is_empty(),
-        Value::Array(all) => all.is_empty(),
-        Value::Object(fields) => fields.is_empty(),
-    };
-    (!is_empty || chunk["choices"].is_null()).then_some(error)
+    if matches!(error, Value::Null | Value::Bool(false)) {
+        return None;
+    }
+    (!is_nothing(error) || chunk["choices"].is_null()).then_some(error)
 }
 
 /// Returns the elements of an array. Another value counts as its only element.

@@ -6,7 +6,7 @@
 //! - What is not JSON is passed over: many words keep a connection open, and a line costs no answer.
 
 use hearken_ports::ProviderError;
-use hearken_proto::json::mended;
+use hearken_proto::json::{escaped_code, mended};
 use serde_json::Value;
 
 use super::base::violated;
@@ -99,10 +99,7 @@ impl EventJson {
 
 /// Returns the half of a character that a text begins with, if it is escaped.
 fn half_of(escape: &str) -> Option<Half> {
-    let digits = escape.strip_prefix("\\u")?.get(..4)?;
-    // A number may have a sign, an escape none.
-    let is_plain = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-    match u16::from_str_radix(digits, 16).ok().filter(|_| is_plain)? {
+    match escaped_code(escape)? {
         0xd800..=0xdbff => Some(Half::First),
         0xdc00..=0xdfff => Some(Half::Second),
         _ => None,

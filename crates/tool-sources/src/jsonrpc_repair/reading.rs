@@ -3,14 +3,13 @@
 
 use std::ops::Deref;
 
+use hearken_proto::json::LONG_TEXT;
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 use super::Repair;
 
-/// Length of a text, in bytes, from which on it is read off the worker thread.
-const READ_APART: usize = 32 << 10;
 /// Most texts that are read off the worker threads at once; each connection has one of them at most. The others wait in the
 /// order in which they came.
 const MAX_AT_ONCE: usize = 4;
@@ -20,7 +19,7 @@ static PLACES: Semaphore = Semaphore::const_new(MAX_AT_ONCE);
 impl Repair {
     /// Parses the messages of one text as [`Repair::read`] does, off the worker thread where it is long.
     pub(crate) async fn read_apart(&self, text: String) -> Vec<ServerJsonRpcMessage> {
-        if text.len() < READ_APART { self.read(&text) } else { apart(self.clone(), text).await }
+        if text.len() < LONG_TEXT { self.read(&text) } else { apart(self.clone(), text).await }
     }
 }
 
@@ -63,7 +62,7 @@ impl MessageReader {
     where
         T: Deref<Target = str> + Send + 'static,
     {
-        if text.len() < READ_APART {
+        if text.len() < LONG_TEXT {
             self.read = self.repair.read(&text);
             self.read.reverse();
         } else {
@@ -119,11 +118,11 @@ mod tests {
         let mut reader = MessageReader::new(Repair::default());
         let mut all = Vec::new();
         for text in [
-            answer(1, READ_APART),
+            answer(1, LONG_TEXT),
             answer(2, 1),
-            format!("[{},{}]", answer(3, READ_APART), answer(4, 1)),
+            format!("[{},{}]", answer(3, LONG_TEXT), answer(4, 1)),
         ] {
-            let is_long = text.len() >= READ_APART;
+            let is_long = text.len() >= LONG_TEXT;
             reader.begin(text);
             assert_eq!(reader.reading.is_some(), is_long);
             all.extend(ids(&mut reader).await);
@@ -135,7 +134,7 @@ mod tests {
     async fn a_text_outlives_whoever_stops_waiting_for_it() {
         let held: Vec<_> = (0..MAX_AT_ONCE).map(|_| PLACES.try_acquire()).collect();
         let mut reader = MessageReader::new(Repair::default());
-        reader.begin(answer(1, READ_APART));
+        reader.begin(answer(1, LONG_TEXT));
         tokio::task::yield_now().await;
         if held.iter().all(Result::is_ok) {
             assert!(reader.next().now_or_never().is_none(), "all places are taken");

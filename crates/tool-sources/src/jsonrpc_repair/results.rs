@@ -1,7 +1,7 @@
 //! Results of a tool server, made such that rmcp reads them. Not for the messages around them. Pure.
 
-use hearken_proto::json::weight_of_text;
-use hearken_proto::jsonrpc::is_true;
+use hearken_dialogue::tools::definition::{SCHEMA_FIELDS, data_url};
+use hearken_proto::json::{is_true, weight_of_text};
 use rmcp::model::{CallToolResult, ContentBlock, InitializeResult, Tool};
 use serde_json::{Map, Value, json};
 
@@ -101,12 +101,11 @@ fn tool(mut tool: Value, room: &mut usize) -> Option<Value> {
 
 /// Puts the schema of a tool where it belongs: some servers name it as models' interfaces do, or write it as text.
 fn place_schema(tool: &mut Value, room: &mut usize) {
-    const NAMES: [&str; 3] = ["inputSchema", "input_schema", "parameters"];
     let Some(fields) = tool.as_object_mut() else { return };
     if fields.get("inputSchema").is_some_and(Value::is_object) {
         return;
     }
-    let schema = NAMES.iter().find_map(|name| match fields.get(*name)? {
+    let schema = SCHEMA_FIELDS.iter().find_map(|name| match fields.get(*name)? {
         Value::String(text) => schema_in(text, room),
         other => Some(other).filter(|other| other.is_object()).cloned(),
     });
@@ -141,10 +140,10 @@ fn bare_picture(block: &mut Value) {
     if fields.get("type").is_none_or(|kind| kind != "image") {
         return;
     }
-    let url =
-        fields.get("data").and_then(Value::as_str).and_then(|data| data.strip_prefix("data:"));
-    let Some((kind, data)) = url.and_then(|url| url.split_once(";base64,")) else { return };
-    let kind = kind.split(';').next().filter(|kind| kind.contains('/')).map(str::to_owned);
+    let Some((kind, data)) = fields.get("data").and_then(Value::as_str).and_then(data_url) else {
+        return;
+    };
+    let kind = kind.map(str::to_owned);
     let data = data.to_owned();
     fields.insert("data".into(), data.into());
     if let Some(kind) = kind {

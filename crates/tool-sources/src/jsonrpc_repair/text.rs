@@ -16,8 +16,8 @@ pub(super) struct Found {
     pub(super) is_all: bool,
 }
 
-/// Returns the values of a text; none if it has none. What is found behind something else is weighed anew: the weight of the
-/// whole text may have counted it as a string.
+/// Returns the values of a text; none if it has none. What is found behind something else is weighed by itself: the weight
+/// of the whole text may have counted it as a string.
 pub(super) fn values(text: &str, max_weight: usize) -> Option<Found> {
     let whole = |text: &str| -> Option<Value> { serde_json::from_str(text).ok() };
     let alone = |value: Value| Found { values: vec![value], is_all: true };

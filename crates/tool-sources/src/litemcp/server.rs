@@ -12,6 +12,7 @@ use hearken_dialogue::tools::schema::Schema;
 use hearken_ports as ports;
 use hearken_ports::{Tool, ToolError, ToolSource};
 use hearken_proto::DecodeError;
+use hearken_proto::json::LONG_TEXT;
 use hearken_proto::litemcp::{self, Body, CallResult, Envelope, ToolCall, VERSION};
 use hearken_socket::HeldText;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -24,8 +25,6 @@ use super::client::{self, LiteMcpConnection};
 use super::frames::{Frames, FramesError};
 use super::{MAX_MESSAGE_BYTES, arguments};
 
-/// Length of a message, in bytes, from which on it is decoded off the worker threads.
-const DECODED_APART: usize = 32 << 10;
 /// Maximum number of concurrent calls on one connection; further requests wait in its queue.
 const CALLS_AT_ONCE: usize = 8;
 /// Capacity of the request queue of one connection.
@@ -254,7 +253,7 @@ impl LiteMcpServer {
 
 /// Decodes a message, a large one off the worker threads. `None` if the runtime is ending.
 async fn decoded(text: HeldText) -> Option<(Result<Envelope, DecodeError>, HeldText)> {
-    if text.len() < DECODED_APART {
+    if text.len() < LONG_TEXT {
         return Some((Envelope::decode(&text), text));
     }
     tokio::task::spawn_blocking(move || (Envelope::decode(&text), text)).await.ok()

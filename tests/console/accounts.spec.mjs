@@ -1,5 +1,6 @@
-// Accounts against a real server: adding people, what each right sees, changing and deleting accounts, one's own password. Not for
-// what the server refuses: each of its routes has tests of its own. Log-ins are few, because the server counts them.
+// Accounts against a real server: adding accounts, the screens of each access level, changing and deleting accounts,
+// the own password. Not for the server's checks: each route has its own tests. Few logins, because the server limits
+// them.
 import { accessible, administrator, expect, operator, test } from './support.mjs';
 
 const MEMBER = { name: 'anna', password: 'the password of anna' };
@@ -23,16 +24,16 @@ async function clear() {
 async function fill(form, { name, password }, again = password) {
   await form.getByLabel('Name', { exact: true }).fill(name);
   await form.getByLabel('New password', { exact: true }).fill(password);
-  await form.getByLabel('New password again').fill(again);
+  await form.getByLabel('Repeat new password').fill(again);
 }
 
 async function logIn(page, { name, password }) {
   await page.getByLabel('Name', { exact: true }).fill(name);
-  await page.getByLabel('Password, or admin token').fill(password);
+  await page.getByLabel('Password or admin token').fill(password);
   await page.getByRole('button', { name: 'Log in' }).click();
 }
 
-/** Logs somebody in, in a browser of their own. Gathers what the server forbids to them, and exceptions. */
+/** Logs a user in, in a separate browser context. Collects 403 responses and exceptions. */
 async function enter(browser, baseURL, person) {
   const context = await browser.newContext({ baseURL, locale: 'en-GB' });
   const page = await context.newPage();
@@ -55,7 +56,7 @@ async function visitAll(page) {
   }
 }
 
-/** Expects that a member reads a role and a device, and is offered nothing that only an administrator may do. */
+/** Expects that a member can read a role and a device, without the actions of administrators. */
 async function readsOnly(page, request) {
   const id = '02:00:00:00:0e:01';
   const headers = { 'device-id': id, 'client-id': '5d3c6f0e-7f5b-4a3e-9c1a-0000000000e1' };
@@ -65,58 +66,58 @@ async function readsOnly(page, request) {
   await expect(page.getByLabel('Instructions')).toBeDisabled();
   await expect(page.getByRole('button', { name: 'Ask', exact: true })).toBeEnabled();
   await expect(page.getByRole('region', { name: 'Versions' }).getByText('in use')).toBeVisible();
-  for (const name of ['Save', 'Add', 'Delete this role']) await expect(page.getByRole('button', { name, exact: true })).toHaveCount(0);
+  for (const name of ['Save', 'Add', 'Delete role']) await expect(page.getByRole('button', { name, exact: true })).toHaveCount(0);
   await accessible(page);
   await page.goto(`/console/#/devices/${encodeURIComponent(id)}`);
   await page.getByLabel('Name', { exact: true }).fill('Hall');
   await page.getByRole('button', { name: 'Save' }).click();
   await expect(page.getByText('Saved.')).toBeVisible();
-  await expect(page.getByRole('button', { name: 'Forget this device' })).toHaveCount(0);
+  await expect(page.getByRole('button', { name: 'Forget device' })).toHaveCount(0);
   for (const path of [`/api/roles/${role.id}`, `/api/devices/${id}`]) expect((await operator('DELETE', path)).status).toBe(204);
 }
 
 test.beforeEach(clear);
 test.afterAll(clear);
 
-test('an administrator adds a member and a guest; what is wrong is told at its field', async ({ page, open, faults }) => {
+test('an administrator adds a member and a guest; errors are shown at their fields', async ({ page, open, faults }) => {
   await open('settings');
-  await card(page).getByRole('button', { name: 'Add an account' }).click();
-  const form = card(page).getByRole('form', { name: 'Add an account' });
+  await card(page).getByRole('button', { name: 'Add account' }).click();
+  const form = card(page).getByRole('form', { name: 'Add account' });
   const submit = form.getByRole('button', { name: 'Add', exact: true });
   await expect(form.getByLabel('Name', { exact: true })).toBeFocused();
   await fill(form, { name: 'an na', password: 'short' }, 'other');
   await submit.click();
   await expect(why(form, 'Name')).toContainText('without spaces');
   await expect(why(form, 'New password')).toHaveText('Use 8 to 128 characters.');
-  await expect(why(form, 'New password again')).toContainText('differ');
+  await expect(why(form, 'Repeat new password')).toContainText('differ');
   await expect(form.getByLabel('Name', { exact: true })).toBeFocused();
   await accessible(page);
   expect(faults).toEqual([]);
   await fill(form, { ...MEMBER, name: 'Admin' });
   await submit.click();
   await expect(why(form, 'Name')).toBeVisible();
-  // The refusal that was wanted is the only fault.
+  // The expected refusal is the only fault.
   expect(faults.filter((fault) => !fault.includes('409'))).toEqual([]);
   faults.length = 0;
 
   await fill(form, MEMBER);
   await submit.click();
-  await expect(card(page).getByText('anna may log in now.')).toBeVisible();
-  await expect(item(page, 'anna').getByLabel('Right of anna')).toHaveValue('member');
-  await card(page).getByRole('button', { name: 'Add an account' }).click();
+  await expect(card(page).getByText('anna can log in now.')).toBeVisible();
+  await expect(item(page, 'anna').getByLabel('Access level of anna')).toHaveValue('member');
+  await card(page).getByRole('button', { name: 'Add account' }).click();
   await fill(form, GUEST);
-  await form.getByLabel('Right', { exact: true }).selectOption('guest');
-  await form.getByRole('button', { name: 'Show the passwords' }).click();
+  await form.getByLabel('Access level', { exact: true }).selectOption('guest');
+  await form.getByRole('button', { name: 'Show passwords' }).click();
   await expect(form.getByLabel('New password', { exact: true })).toHaveAttribute('type', 'text');
   await submit.click();
-  await expect(item(page, 'gus').getByLabel('Right of gus')).toHaveValue('guest');
+  await expect(item(page, 'gus').getByLabel('Access level of gus')).toHaveValue('guest');
   const { accounts } = JSON.parse((await administrator('GET', '/api/accounts')).body);
   expect(accounts.filter(({ name }) => ['anna', 'gus'].includes(name)).map(({ name, right }) => `${name} ${right}`).sort()).toEqual(['anna member', 'gus guest']);
   await accessible(page);
   expect(faults).toEqual([]);
 });
 
-test('a member and a guest are in at once, see what their right opens, and feel what becomes of it', async ({ page, open, browser, baseURL, request, faults }) => {
+test('a member and a guest log in, see the screens of their access level, and changes apply at once', async ({ page, open, browser, baseURL, request, faults }) => {
   await add(MEMBER, 'member');
   await add(GUEST, 'guest');
   const member = await enter(browser, baseURL, MEMBER);
@@ -124,7 +125,7 @@ test('a member and a guest are in at once, see what their right opens, and feel 
 
   await expect(member.page.getByRole('banner').getByRole('link', { name: 'Your account: anna' })).toBeVisible();
   expect(await screens(member.page)).toEqual(expect.arrayContaining(['Home', 'Talk', 'Live', 'History', 'Devices', 'People', 'Roles', 'Services', 'Tools']));
-  for (const name of ['Settings', 'Conversations', 'Log-ins and audit']) expect(await screens(member.page)).not.toContain(name);
+  for (const name of ['Settings', 'Conversations', 'Audit']) expect(await screens(member.page)).not.toContain(name);
   expect(await screens(guest.page)).toEqual(['Home', 'Talk', 'Devices']);
   await visitAll(member.page);
   await visitAll(guest.page);
@@ -133,28 +134,28 @@ test('a member and a guest are in at once, see what their right opens, and feel 
   await readsOnly(member.page, request);
   for (const screen of CLOSED) {
     await member.page.goto(`/console/#/${screen}`);
-    await expect(member.page.getByText('Only an administrator may see this.')).toBeVisible();
+    await expect(member.page.getByText('Only administrators can see this.')).toBeVisible();
   }
   await accessible(member.page);
   await guest.page.goto('/console/#/settings');
-  await expect(guest.page.getByText('Only an administrator may see this.')).toBeVisible();
+  await expect(guest.page.getByText('Only administrators can see this.')).toBeVisible();
   await guest.page.goto('/console/#/history');
-  await expect(guest.page.getByText('Only members and administrators may see this.')).toBeVisible();
-  // What is closed was not asked for.
+  await expect(guest.page.getByText('Only members and administrators can see this.')).toBeVisible();
+  // Data of closed screens was not requested.
   expect([...member.faults, ...guest.faults]).toEqual([]);
 
   await open('settings');
-  await item(page, 'anna').getByLabel('Right of anna').selectOption('guest');
+  await item(page, 'anna').getByLabel('Access level of anna').selectOption('guest');
   await item(page, 'anna').getByRole('button', { name: 'Save' }).click();
   await expect(item(page, 'anna').getByText('Saved.')).toBeVisible();
   await member.page.goto('/console/#/live');
   await member.page.reload();
-  await expect(member.page.getByText('Only members and administrators may see this.')).toBeVisible();
+  await expect(member.page.getByText('Only members and administrators can see this.')).toBeVisible();
   expect(await screens(member.page)).toEqual(['Home', 'Talk', 'Devices']);
 
-  await item(page, 'gus').getByRole('button', { name: 'Delete this account' }).click();
+  await item(page, 'gus').getByRole('button', { name: 'Delete account' }).click();
   await accessible(page);
-  await page.getByRole('dialog').getByRole('button', { name: 'Delete this account' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Delete account' }).click();
   await expect(item(page, 'gus')).toHaveCount(0);
   await guest.page.goto('/console/#/devices');
   await expect(guest.page.getByText('Your session has ended. Log in again.')).toBeVisible();
@@ -163,37 +164,37 @@ test('a member and a guest are in at once, see what their right opens, and feel 
   expect(faults).toEqual([]);
 });
 
-test('people change their own password, and an administrator sets a new one', async ({ page, open, browser, baseURL, faults }) => {
+test('users change their own password, and an administrator sets a new one', async ({ page, open, browser, baseURL, faults }) => {
   const next = { ...GUEST, password: 'another password of gus' };
   await add(GUEST, 'guest');
   const guest = await enter(browser, baseURL, GUEST);
   await guest.page.getByRole('link', { name: 'Your account: gus' }).click();
   await expect(guest.page.getByRole('heading', { name: 'Your account', level: 1 })).toBeVisible();
-  await guest.page.getByRole('button', { name: 'Change the password' }).click();
+  await guest.page.getByRole('button', { name: 'Change password' }).click();
   await accessible(guest.page);
-  await guest.page.getByLabel('Password of now').fill(GUEST.password);
+  await guest.page.getByLabel('Current password').fill(GUEST.password);
   await guest.page.getByLabel('New password', { exact: true }).fill(next.password);
-  await guest.page.getByLabel('New password again').fill(next.password);
-  await guest.page.getByRole('button', { name: 'Set the password' }).click();
-  await expect(guest.page.getByText('The password is changed.')).toBeVisible();
+  await guest.page.getByLabel('Repeat new password').fill(next.password);
+  await guest.page.getByRole('button', { name: 'Set password' }).click();
+  await expect(guest.page.getByText('Password changed.')).toBeVisible();
   await guest.page.reload();
   await expect(guest.page.getByRole('link', { name: 'Your account: gus' })).toBeVisible();
   await guest.page.getByRole('button', { name: 'Log out' }).click();
   await logIn(guest.page, GUEST);
-  await expect(guest.page.getByRole('alert')).toContainText('The name or the password is wrong.');
+  await expect(guest.page.getByRole('alert')).toContainText('Wrong name or password.');
   await logIn(guest.page, next);
   await expect(guest.page.getByRole('link', { name: 'Your account: gus' })).toBeVisible();
 
   await open('settings');
-  await item(page, 'gus').getByRole('button', { name: 'Set a new password' }).click();
+  await item(page, 'gus').getByRole('button', { name: 'Set new password' }).click();
   const form = page.getByRole('form', { name: 'New password of gus' });
   await form.getByLabel('New password', { exact: true }).fill('a third password');
-  await form.getByLabel('New password again').fill('a third password');
+  await form.getByLabel('Repeat new password').fill('a third password');
   await accessible(page);
-  await form.getByRole('button', { name: 'Set the password' }).click();
-  await expect(item(page, 'gus').getByText('The new password is set.')).toBeVisible();
+  await form.getByRole('button', { name: 'Set password' }).click();
+  await expect(item(page, 'gus').getByText('New password set.')).toBeVisible();
   await expect(form).toHaveCount(0);
-  // A new password ends the sessions of that person.
+  // A new password ends the sessions of that user.
   await guest.page.goto('/console/#/devices');
   await expect(guest.page.getByText('Your session has ended. Log in again.')).toBeVisible();
   expect(guest.faults).toEqual([]);
@@ -201,7 +202,7 @@ test('people change their own password, and an administrator sets a new one', as
   expect(faults).toEqual([]);
 });
 
-test('the card fits a phone, in dark colours and Chinese', async ({ page, open, faults }) => {
+test('the card fits a phone, dark and in Chinese', async ({ page, open, faults }) => {
   await add(MEMBER, 'member');
   await page.setViewportSize({ width: 360, height: 740 });
   await open('settings', { language: 'zh', theme: 'dark' });

@@ -1,24 +1,24 @@
-// What the page may cost the person who opens it: bytes, requests, and the times that a browser measures. Also how its files
-// are cached and compressed. Only where the server serves the console itself, which CONSOLE_URL says. Not for what it does.
+// The budget of the page: bytes, requests and browser timings; also caching and compression of its files. Only if the
+// server serves the console itself (CONSOLE_URL). Not for its behaviour.
 import { readdirSync } from 'node:fs';
 import { expect, forgetDevices, onlyIf, test } from './support.mjs';
 
 const FILES = new URL('../../web/console/dist/', import.meta.url);
-// Times are held only where nothing else runs, which `scripts/console all` says.
+// Time limits apply only if nothing else is running, as in `scripts/console all`.
 const TIMES = process.env.CONSOLE_TIMES === '1' ? { paint_ms: 2_500, blocked_ms: 300 } : {};
 const LIMITS = { bytes: 150_000, requests: 25, shift: 0.1, ...TIMES };
 const LIMITS_IN_ALL = { ...LIMITS, bytes: 300_000, requests: 60 };
-/** What is asked for within this time belongs to the screen. */
+/** Requests within this time belong to the screen. */
 const QUIET_MS = 1_000;
 const SCREENS = ['home', 'live', 'talk'];
 const rows = [];
 
 onlyIf(test, process.env.CONSOLE_URL, 'the budget needs a server that serves the console itself, in CONSOLE_URL');
-// Home then shows the first steps, which are most there is to see.
+// Home then shows the first steps, its largest variant.
 test.beforeAll(forgetDevices);
 test.afterAll(() => rows.length > 0 && console.table([...rows, { screen: 'at most', ...LIMITS }, { screen: 'all at most', ...LIMITS_IN_ALL }]));
 
-/** Counts what the page asks for, over the wire and without a cache that was filled before. */
+/** Counts requests and bytes over the network, with an empty cache. */
 async function countTraffic(page) {
   const wire = await page.context().newCDPSession(page);
   await wire.send('Network.enable');
@@ -38,13 +38,13 @@ async function countTraffic(page) {
   return traffic;
 }
 
-/** Waits until the page asks for nothing more; at most 10 s, because some screens ask again and again. */
+/** Waits until the page makes no more requests; at most 10 s, because some screens poll. */
 async function untilQuiet(page, traffic) {
   const began = Date.now();
   while (Date.now() - traffic.last < QUIET_MS && Date.now() - began < 10_000) await page.waitForTimeout(100);
 }
 
-/** Notes the largest paint, the shifts of the layout and the long tasks, from the start of the page. */
+/** Records the largest contentful paint, layout shifts and long tasks, from the start of the page. */
 function measureTimes(page) {
   return page.addInitScript(() => {
     window.times = { paint_ms: 0, shift: 0, blocked_ms: 0 };
@@ -55,7 +55,7 @@ function measureTimes(page) {
   });
 }
 
-/** Holds the limits of what was counted, and keeps it for the table. */
+/** Checks the counts against the limits, and adds them to the table. */
 async function hold(page, name, traffic, limits = LIMITS) {
   const { paint_ms, shift, blocked_ms } = await page.evaluate(() => window.times);
   const row = { screen: name, bytes: traffic.bytes(), requests: traffic.requests.length, paint_ms: Math.round(paint_ms), shift: Number(shift.toFixed(3)), blocked_ms: Math.round(blocked_ms) };
@@ -66,7 +66,7 @@ async function hold(page, name, traffic, limits = LIMITS) {
   expect(foreign).toEqual([]);
 }
 
-test('the log-in is small and quick', async ({ page, faults }) => {
+test('the login is small and fast', async ({ page, faults }) => {
   const traffic = await countTraffic(page);
   await measureTimes(page);
   await page.goto('/console/');
@@ -77,7 +77,7 @@ test('the log-in is small and quick', async ({ page, faults }) => {
 });
 
 for (const screen of SCREENS) {
-  test(`${screen} as the first screen is small and quick`, async ({ page, open, faults }) => {
+  test(`${screen} as the first screen is small and fast`, async ({ page, open, faults }) => {
     const traffic = await countTraffic(page);
     await measureTimes(page);
     await open(screen);
@@ -87,7 +87,7 @@ for (const screen of SCREENS) {
   });
 }
 
-test('one screen after the other stays small and quick', async ({ page, open, faults }) => {
+test('navigation between screens is small and fast', async ({ page, open, faults }) => {
   const traffic = await countTraffic(page);
   await measureTimes(page);
   await open('home');
@@ -101,7 +101,7 @@ test('one screen after the other stays small and quick', async ({ page, open, fa
   expect(faults).toEqual([]);
 });
 
-test('files whose names change with their content are kept by the browser, the page is not, and both are compressed', async ({ request }) => {
+test('files with hashed names are cached by the browser, the page is not, and both are compressed', async ({ request }) => {
   const hashed = readdirSync(new URL('assets/', FILES)).map((name) => `assets/${name}`);
   expect(hashed.length).toBeGreaterThan(10);
   for (const name of ['', 'icon.svg', ...hashed]) {
@@ -115,7 +115,7 @@ test('files whose names change with their content are kept by the browser, the p
   }
 });
 
-test('a second visit loads no file whose name changes with its content', async ({ page, open }) => {
+test('a second visit loads no file with a hashed name', async ({ page, open }) => {
   await open('home');
   await page.reload();
   await expect(page.locator('main h1')).toHaveText('Home');

@@ -1,5 +1,5 @@
-// Compares how some views look with pictures in compared/, which `scripts/console compare` takes. The answers of the server are
-// made up here, so that nothing in them changes. Skips where the fonts are others. Not for what the screens do.
+// Compares some views with the pictures in compared/, which `scripts/console compare` takes. Responses are mocked, so
+// that nothing in them changes. Skipped with other fonts. Not for the behaviour of screens.
 import { keepFonts, otherFonts } from './fonts.mjs';
 import { expect, onlyIf, test } from './support.mjs';
 
@@ -32,7 +32,7 @@ const ANSWERS = {
     days: [], devices: [], roles: [], kinds: [],
   },
 };
-/** Opens a view before the log-in. */
+/** Opens a view before login. */
 const entry = (address) => async ({ page }, theme) => {
   await page.addInitScript(([colours]) => {
     localStorage.setItem('hearken.language', 'en');
@@ -48,7 +48,7 @@ const VIEWS = [
   ...['settings', 'roles', 'devices', 'costs'].map((name) => ({ name, show: screen(name) })),
 ];
 
-/** Answers every request of the page; returns those for which there is no answer. */
+/** Mocks every response; returns the paths without a mock. */
 async function standIn(page, password) {
   const unknown = [];
   await page.route('**/api/**', (route) => {

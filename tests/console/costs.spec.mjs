@@ -1,38 +1,38 @@
-// What was used and what it costs, against a real server: numbers after a turn, a limit that is set, reached and taken away,
-// values that are refused. Names of reached limits, prices and a long range alone are answers made up here. Not for counting.
+// Usage and costs against a real server: numbers after a turn, a limit that is set, reached and removed, and refused
+// values. Names of reached limits, prices and long periods are mocked. Not for counting usage.
 import { accessible, drawn, expect, operator, setting, test } from './support.mjs';
 
 const region = (page, name) => page.getByRole('region', { name, exact: true });
 const group = (page, name) => page.getByRole('group', { name, exact: true });
-const total = (page) => group(page, 'All together, a day');
+const total = (page) => group(page, 'Overall, per day');
 const save = (page) => page.getByRole('button', { name: 'Save', exact: true });
 const usage = async () => JSON.parse((await operator('GET', '/api/usage?days=7')).body);
 const usedToday = async () => (await usage()).used_today;
 const tokensOf = (sums) => sums.prompt_tokens + sums.completion_tokens;
 const number = (value) => new Intl.NumberFormat('en').format(value);
-const reached = (page) => page.getByText('A limit of today is reached:');
+const reached = (page) => page.getByText('Daily limit reached:');
 const UNLIMITED = { tokens: 0, seconds: 0, cost: 0 };
 const SUMS = { turns: 3, refused: 1, prompt_tokens: 900, completion_tokens: 100, heard_seconds: 30, said_seconds: 60.5, said_chars: 800, cost: 0.25 };
 
-/** Writes a sentence on Talk, and waits until its turn is counted. */
+/** Types a message on Talk and waits until its turn is counted. */
 async function write(page, words) {
   const before = (await usedToday()).turns;
-  await page.getByLabel('Write a sentence').fill(words);
-  await page.getByRole('button', { name: 'Send' }).click();
+  await page.getByLabel('Type a message').fill(words);
+  await page.getByRole('button', { name: 'Send', exact: true }).click();
   await expect.poll(async () => (await usedToday()).turns, { timeout: 30_000 }).toBeGreaterThan(before);
   await expect(page.locator('.head .badge[role=status]')).toHaveText('idle', { timeout: 30_000 });
 }
 
 const goTo = (page, name) => page.getByRole('navigation').getByRole('link', { name, exact: true }).click();
 
-/** Lets the server tell that this was used, besides what it tells itself. */
+/** Overrides fields of the server's usage response. */
 async function tell(page, of) {
   await page.route('**/api/usage?*', async (route) => route.fulfill({ json: { ...(await usage()), ...of } }));
 }
 
 test.afterEach(() => setting({ 'usage.total_tokens': null }));
 
-test('after a turn, the screen tells what was used, by day, device, role and kind', async ({ page, open, faults }) => {
+test('after a turn, the screen shows the usage by day, device, role and client type', async ({ page, open, faults }) => {
   await open('talk');
   await write(page, 'Turn on the lamp in the hall');
   const id = await page.evaluate(() => localStorage.getItem('hearken.device_id'));
@@ -43,24 +43,24 @@ test('after a turn, the screen tells what was used, by day, device, role and kin
   await expect(today.locator('div', { has: page.getByText('Turns', { exact: true }) }).last()).toContainText(number(used.turns));
   await expect(today.locator('div', { has: page.getByText('Tokens', { exact: true }) }).last()).toContainText(number(tokensOf(used)));
   await expect(reached(page)).toHaveCount(0);
-  await page.getByLabel('Shown', { exact: true }).selectOption('Tokens');
+  await page.getByLabel('Measure', { exact: true }).selectOption('Tokens');
   await expect(page.getByRole('img', { name: /^Tokens by day from / })).toBeVisible();
   await expect(region(page, 'By device').locator(`a[href="#/devices/${encodeURIComponent(id)}"]`)).toBeVisible();
   await expect(region(page, 'By role').getByRole('row').nth(1)).toBeVisible();
-  await expect(region(page, 'By kind of client').getByRole('row').nth(1)).toBeVisible();
+  await expect(region(page, 'By client type').getByRole('row').nth(1)).toBeVisible();
   await accessible(page);
   const asked = page.waitForRequest('**/api/usage?days=7');
-  await page.getByLabel('Days that are shown').selectOption('7 days');
+  await page.getByLabel('Period').selectOption('7 days');
   await asked;
-  await page.getByLabel('Shown', { exact: true }).selectOption('Speech');
+  await page.getByLabel('Measure', { exact: true }).selectOption('Speech');
   await expect(page.getByRole('img', { name: /^Speech by day from / })).toBeVisible();
-  await page.getByText('The days as a table').click();
+  await page.getByText('Show as table').click();
   await expect(region(page, 'By day').getByRole('row')).toHaveCount(8);
   await accessible(page);
   expect(faults).toEqual([]);
 });
 
-test('a limit of tokens is set, reached by a turn, refuses the next one, and is taken away', async ({ page, open, faults }) => {
+test('a token limit is set, reached by a turn, refuses the next one, and is removed', async ({ page, open, faults }) => {
   await open('talk');
   await write(page, 'Turn on the lamp in the hall');
   await goTo(page, 'Costs');
@@ -83,8 +83,8 @@ test('a limit of tokens is set, reached by a turn, refuses the next one, and is 
   expect((await usedToday()).refused).toBe(refused + 1);
   await goTo(page, 'Costs');
   await expect(reached(page)).toBeVisible();
-  await expect(page.getByText('All together: Tokens')).toBeVisible();
-  await expect(page.getByText('Answers are refused politely until midnight')).toBeVisible();
+  await expect(page.getByText('Overall: Tokens')).toBeVisible();
+  await expect(page.getByText('To continue at once, raise the limit below')).toBeVisible();
   await accessible(page);
 
   await total(page).getByLabel('Tokens').fill('0');
@@ -95,7 +95,7 @@ test('a limit of tokens is set, reached by a turn, refuses the next one, and is 
   expect(faults).toEqual([]);
 });
 
-test('a value that is no number is told at once, and a refusal at its field', async ({ page, open }) => {
+test('an invalid number is reported at once, and a refusal at its field', async ({ page, open }) => {
   await open('costs');
   const seconds = total(page).getByLabel('Seconds of speech');
   await seconds.fill('1.5');
@@ -115,7 +115,7 @@ test('a value that is no number is told at once, and a refusal at its field', as
   await expect(seconds).toHaveValue('3600');
 });
 
-test('a changed setting goes back to the configuration; one of the environment cannot be changed', async ({ page, open, faults }) => {
+test('a changed setting is restored; one from the environment cannot be changed', async ({ page, open, faults }) => {
   await setting({ 'usage.total_tokens': 1_000_000_000 });
   await page.route('**/api/admin/config', async (route) => {
     const answer = await route.fetch();
@@ -125,16 +125,16 @@ test('a changed setting goes back to the configuration; one of the environment c
   await open('costs');
   const field = total(page).getByLabel('Tokens');
   await expect(field).toHaveValue('1000000000');
-  await expect(group(page, 'Each device, a day').getByLabel('Tokens')).toBeDisabled();
-  await expect(page.getByText('An environment variable sets it.')).toBeVisible();
+  await expect(group(page, 'Each device, per day').getByLabel('Tokens')).toBeDisabled();
+  await expect(page.getByText('Set by an environment variable.')).toBeVisible();
   await accessible(page);
-  await total(page).getByRole('button', { name: 'Restore the value of config.toml' }).click();
+  await total(page).getByRole('button', { name: 'Restore config.toml value' }).click();
   await expect(field).toHaveValue('0');
   await expect(region(page, 'Today').getByRole('meter')).toHaveCount(0);
   expect(faults).toEqual([]);
 });
 
-test('reached limits are named, and money has its currency', async ({ page, open, faults }) => {
+test('reached limits are named, and costs have a currency', async ({ page, open, faults }) => {
   const { today } = await usage();
   await tell(page, {
     currency: 'EUR', used_today: SUMS, days: [{ day: today, ...SUMS }],
@@ -148,20 +148,20 @@ test('reached limits are named, and money has its currency', async ({ page, open
   await open('costs');
   await expect(page.getByRole('link', { name: 'Device Kitchen: Speech' })).toHaveAttribute('href', '#/devices/aa%3Abb%3Acc%3Add%3Aee%3A01');
   await expect(page.getByRole('link', { name: 'Role Kids: Tokens' })).toHaveAttribute('href', '#/roles/kids');
-  await expect(page.getByText('All together: Money')).toBeVisible();
+  await expect(page.getByText('Overall: Cost')).toBeVisible();
   await expect(region(page, 'Today')).toContainText(/0\.25\sEUR of 0\.2\sEUR/);
-  await expect(page.getByRole('img', { name: /^Money by day from .*: 0\.25\sEUR in all/ })).toBeVisible();
+  await expect(page.getByRole('img', { name: /^Cost by day from .*: 0\.25\sEUR in total/ })).toBeVisible();
   await expect(region(page, 'By device').getByRole('row')).toHaveText([/^Device/, /^Kitchen\s*50%/, /^All others\s*50%/]);
   await expect(region(page, 'By role').getByRole('row').nth(2)).toContainText('Deleted role old');
   await accessible(page);
   expect(faults).toEqual([]);
 });
 
-test('the chart tells the day at the pointer, follows the colours, and is as wide as the screen', async ({ page, open, faults }) => {
+test('the chart shows the day at the pointer, follows the theme, and is as wide as the screen', async ({ page, open, faults }) => {
   const { today } = await usage();
   await tell(page, { currency: 'EUR', days: [{ day: today, ...SUMS }] });
   await open('costs');
-  const chart = /^Money by day from .*: 0\.25\sEUR in all/;
+  const chart = /^Cost by day from .*: 0\.25\sEUR in total/;
   await drawn(page, chart);
   const plot = page.getByRole('img', { name: chart }).locator('.u-over');
   const { width, height } = await plot.boundingBox();
@@ -169,9 +169,9 @@ test('the chart tells the day at the pointer, follows the colours, and is as wid
   const told = page.getByRole('img', { name: chart }).locator('.u-legend');
   const day = new Intl.DateTimeFormat('en', { dateStyle: 'medium', timeZone: 'UTC' }).format(new Date(today));
   await expect(told).toContainText(day);
-  await expect(told).toContainText(/Money\s*0\.25\sEUR/);
+  await expect(told).toContainText(/Cost\s*0\.25\sEUR/);
   await accessible(page);
-  await page.getByLabel('Colours').selectOption('dark');
+  await page.getByLabel('Theme').selectOption('dark');
   await drawn(page, chart);
   await page.setViewportSize({ width: 700, height: 740 });
   await drawn(page, chart);
@@ -179,7 +179,7 @@ test('the chart tells the day at the pointer, follows the colours, and is as wid
   expect(faults).toEqual([]);
 });
 
-test('nothing used, no password: the screen says so, and shows the limits', async ({ page, open, faults }) => {
+test('without usage and password, the screen says so and shows the limits', async ({ page, open, faults }) => {
   const none = Object.fromEntries(Object.keys(SUMS).map((key) => [key, 0]));
   const limits = { device: UNLIMITED, total: { ...UNLIMITED, tokens: 5_000 } };
   await tell(page, { used_today: none, days: [], devices: [], roles: [], kinds: [], reached: [], limits });
@@ -189,7 +189,7 @@ test('nothing used, no password: the screen says so, and shows the limits', asyn
     sessionStorage.setItem('hearken.session', JSON.stringify({ ...session, tokens: null }));
   });
   await page.reload();
-  await expect(page.getByText('Nothing has been used in these days.')).toBeVisible();
+  await expect(page.getByText('No usage in this period.')).toBeVisible();
   await expect(page.locator('canvas')).toHaveCount(0);
   await expect(region(page, 'By device')).toHaveCount(0);
   await expect(region(page, 'Limits and prices')).toContainText('Tokens: 5,000');
@@ -199,7 +199,7 @@ test('nothing used, no password: the screen says so, and shows the limits', asyn
   expect(faults).toEqual([]);
 });
 
-test('a server that does not answer is told with a remedy, and asked again', async ({ page, open }) => {
+test('an error of the server is shown with a remedy and a retry', async ({ page, open }) => {
   await page.route('**/api/usage?*', (route) => route.fulfill({ status: 503, json: { error: { code: 'UNAVAILABLE', message: 'the store does not answer' } } }));
   await open('costs');
   await expect(page.getByRole('alert')).toContainText('the store does not answer');
@@ -210,17 +210,17 @@ test('a server that does not answer is told with a remedy, and asked again', asy
   await expect(page.getByRole('alert')).toHaveCount(0);
 });
 
-test('90 days fit a phone, in dark colours and Chinese', async ({ page, open, faults }) => {
+test('90 days fit a phone, dark and in Chinese', async ({ page, open, faults }) => {
   const { today } = await usage();
   const at = (back) => new Date(Date.parse(today) - back * 86_400_000).toISOString().slice(0, 10);
   const days = [80, 41, 40, 3, 0].map((back) => ({ day: at(back), ...SUMS, prompt_tokens: 1_000 * (back + 1) }));
   await tell(page, { from: at(89), days, devices: [{ client: 'x'.repeat(60), name: '', ...SUMS }] });
   await page.setViewportSize({ width: 360, height: 740 });
   await open('costs', { language: 'zh', theme: 'dark' });
-  await page.getByLabel('显示的天数').selectOption('90 天');
-  await page.getByLabel('显示内容').selectOption('令牌数');
-  await drawn(page, /每天的令牌数/);
-  await page.getByText('以表格显示每一天').click();
+  await page.getByLabel('时间范围').selectOption('90 天');
+  await page.getByLabel('指标').selectOption('Token 数');
+  await drawn(page, /每日用量（Token 数）/);
+  await page.getByText('以表格显示').click();
   await expect(region(page, '按天').getByRole('row')).toHaveCount(91);
   const [content, width] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
   expect(content).toBeLessThanOrEqual(width);

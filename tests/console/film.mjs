@@ -1,6 +1,6 @@
-// Films the way of a new user, from scripts/run to a spoken turn: the first run, Home, the engines, Talk, an answer that is heard,
-// and its timeline. Writes a trace of Playwright and a video into a folder, prints how long each step took, and fails where all
-// of them took too long. Called by `scripts/console film`, which starts scripts/run. Not a test.
+// Records the steps of a new user, from scripts/run to a spoken turn: the first run, Home, the engines, Talk, a spoken
+// reply and its timeline. Writes a Playwright trace and a video into a folder, prints the duration of each step, and
+// fails if the total is too long. Called by `scripts/console film`, which starts scripts/run. Not a test.
 import { chromium, expect as soon } from '@playwright/test';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,13 +11,13 @@ import { startVideo } from './video.mjs';
 const [folder, log, began] = process.argv.slice(2);
 const SIZE = { width: 1200, height: 760 };
 const LONGEST_S = 300;
-/** For who watches; part of the step that follows. */
+/** Pause for viewers; counts towards the next step. */
 const TO_LOOK_MS = 1_500;
 const ENGINES_MS = 180_000;
 const ANSWER_MS = 120_000;
 /** Words of the recording. */
 const SAID = /go somewhere/i;
-/** A sample this loud is no noise. */
+/** Sample value that is certainly not noise. */
 const LOUD = 0.02;
 const PASSWORD = 'a password for the film';
 const CODE = /\b\d{4}-\d{4}\b/;
@@ -25,23 +25,23 @@ const CODE = /\b\d{4}-\d{4}\b/;
 const expect = soon.configure({ timeout: 30_000 });
 const steps = [];
 
-/** The code that the server writes in its log. */
+/** Returns the code from the server log. */
 async function code() {
-  const line = () => readFileSync(log, 'utf8').split('\n').find((one) => one.includes('nobody has chosen a password')) ?? '';
+  const line = () => readFileSync(log, 'utf8').split('\n').find((one) => one.includes('no password is set')) ?? '';
   await expect.poll(line).toMatch(CODE);
   return CODE.exec(line())[0];
 }
 
 async function open(page) {
   await page.goto('/console/');
-  await expect(page.getByLabel('Code from the log of the server')).toBeVisible();
+  await expect(page.getByLabel('Code from the server log')).toBeVisible();
 }
 
 async function firstRun(page) {
-  await page.getByLabel('Code from the log of the server').pressSequentially(await code());
+  await page.getByLabel('Code from the server log').pressSequentially(await code());
   await page.getByLabel('New password', { exact: true }).pressSequentially(PASSWORD);
-  await page.getByLabel('New password again').pressSequentially(PASSWORD);
-  await page.getByRole('button', { name: /^Set the password/ }).click();
+  await page.getByLabel('Repeat new password').pressSequentially(PASSWORD);
+  await page.getByRole('button', { name: /^Set password/ }).click();
   await expect(page.locator('main h1')).toHaveText('Home');
 }
 
@@ -50,7 +50,7 @@ async function home(page) {
   await expect(page.getByText(/^Loading/)).toHaveCount(0);
 }
 
-/** Home asks the server again every 5 s. */
+/** Home polls the server every 5 s. */
 async function engines(page) {
   await expect(page.getByText('Everything works.')).toBeVisible({ timeout: ENGINES_MS });
 }
@@ -62,13 +62,13 @@ async function talk(page) {
   await page.getByLabel('Automatic', { exact: true }).check();
 }
 
-/** Speaks a recording, and hears the answer to its end. */
+/** Sends a recording and waits for the end of the reply. */
 async function spokenTurn(page) {
   await page.waitForTimeout(TO_LOOK_MS);
   await page.locator('input[type=file]').setInputFiles(process.env.CONSOLE_WAV);
   await expect.poll(() => page.evaluate(() => window.loudest), { timeout: ANSWER_MS }).toBeGreaterThan(LOUD);
   await expect(page.locator('.device.wrap').first()).toBeVisible();
-  await expect(page.locator('.head .badge[role=status]')).toHaveText(/idle|listens/, { timeout: ANSWER_MS });
+  await expect(page.locator('.head .badge[role=status]')).toHaveText(/idle|listening/, { timeout: ANSWER_MS });
 }
 
 async function timeline(page) {
@@ -77,7 +77,7 @@ async function timeline(page) {
   const turn = page.locator('article').first();
   await expect(turn).toContainText(SAID);
   await expect(turn).toContainText('answered');
-  await expect(turn).toContainText(/\d+ % of the wait of/);
+  await expect(turn).toContainText(/\d+% of the [\d.]+ m?s wait/);
   await turn.getByRole('group').focus();
   await page.keyboard.press('ArrowRight');
   await expect(turn.locator('.told')).toHaveText(/\S/);
@@ -88,7 +88,7 @@ const WAY = [
   ['a spoken turn', spokenTurn], ['its timeline on Live', timeline],
 ];
 
-/** Goes the whole way, and prints how far it came, with the seconds since scripts/run was started. */
+/** Runs all steps, and prints the completed ones with the seconds since scripts/run was started. */
 async function walk(page) {
   let before = 0;
   try {
@@ -104,7 +104,7 @@ async function walk(page) {
   }
 }
 
-/** Films the walk. Of one that failed, both files show why. */
+/** Records the steps. After a failure, both files show the cause. */
 async function film(browser) {
   const context = await browser.newContext({ baseURL: config.use.baseURL, viewport: SIZE, locale: 'en-GB' });
   await context.tracing.start({ screenshots: true, snapshots: true });

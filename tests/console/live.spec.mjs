@@ -1,14 +1,14 @@
-// The turns as they happen, against stand-ins for them: the sentence about the wait, the keyboard, and 200 at once.
+// Live turns against a mock: the sentence about the wait, the keyboard, and 200 turns at once.
 import { accessible, expect, MOCK_URL, test } from './support.mjs';
 
 const row = (page, client) => page.locator('article', { hasText: client });
 
 test.beforeEach(({ request }) => request.get(`${MOCK_URL}/api/turns/mock?live=0`));
 
-test('a turn names what took longest, by mouse and keyboard each of its bars', async ({ page, open, faults }) => {
+test('a turn names the largest part of the wait, and each bar by mouse and keyboard', async ({ page, open, faults }) => {
   await open('live', { base: MOCK_URL });
   const known = row(page, 'known-device');
-  await expect(known).toContainText('83 % of the wait of 1.00 s was: model’s first word.');
+  await expect(known).toContainText('83% of the 1.00 s wait: first word.');
   await expect(known).toContainText('waited 1.00 s');
   await expect(known.locator('s')).toHaveText('a lamp.');
   await known.getByRole('group').focus();
@@ -17,12 +17,12 @@ test('a turn names what took longest, by mouse and keyboard each of its bars', a
   for (let n = 0; n < 4; n++) await page.keyboard.press('ArrowRight');
   await expect(known.locator('.told')).toHaveText(/model/);
   await known.locator('rect.bar.guilty').hover();
-  await expect(known.locator('.told')).toHaveText('model’s first word (local): from 1.15 s, 830 ms');
+  await expect(known.locator('.told')).toHaveText('first word (local): from 1.15 s, 830 ms');
   await accessible(page);
   expect(faults).toEqual([]);
 });
 
-test('turns appear and change by themselves, and stand still while paused', async ({ page, open, request, faults }) => {
+test('turns appear and change automatically, except while paused', async ({ page, open, request, faults }) => {
   await open('live', { base: MOCK_URL });
   await expect(page.getByText('live', { exact: true })).toBeVisible();
   await request.get(`${MOCK_URL}/api/turns/mock?live=3`);
@@ -32,12 +32,12 @@ test('turns appear and change by themselves, and stand still while paused', asyn
   await request.get(`${MOCK_URL}/api/turns/mock?live=2`);
   await page.waitForTimeout(600);
   await expect(page.getByRole('feed').locator('[aria-setsize="4"]').first()).toBeVisible();
-  await page.getByRole('button', { name: 'Go on' }).click();
+  await page.getByRole('button', { name: 'Resume' }).click();
   await expect(page.getByRole('feed').locator('[aria-setsize="6"]').first()).toBeVisible();
   expect(faults).toEqual([]);
 });
 
-test('200 turns that change at once leave the page smooth', { tag: '@long' }, async ({ page, open, request, faults }) => {
+test('the page stays smooth while 200 turns change', { tag: '@long' }, async ({ page, open, request, faults }) => {
   await open('live', { base: MOCK_URL });
   await expect(page.getByText('live', { exact: true })).toBeVisible();
   await request.get(`${MOCK_URL}/api/turns/mock?live=200`);
@@ -63,7 +63,7 @@ test('200 turns that change at once leave the page smooth', { tag: '@long' }, as
   expect(faults).toEqual([]);
 });
 
-test('a reader who has scrolled down keeps their place while turns come', async ({ page, open, request }) => {
+test('the scroll position is stable while turns appear', async ({ page, open, request }) => {
   await request.get(`${MOCK_URL}/api/turns/mock?live=30`);
   await open('live', { base: MOCK_URL });
   await expect(page.locator('article', { hasText: 'answered' }).first()).toBeVisible({ timeout: 10_000 });
@@ -84,5 +84,5 @@ test('a reader who has scrolled down keeps their place while turns come', async 
 test('a server without turns says so', async ({ page, open }) => {
   await page.route('**/api/turns**', (route) => route.fulfill({ status: 404, json: { error: { code: 'NOT_FOUND', message: 'nothing' } } }));
   await open('live', { base: MOCK_URL });
-  await expect(page.getByText('This server does not tell its turns')).toBeVisible();
+  await expect(page.getByText('This server version does not expose /api/turns.')).toBeVisible();
 });

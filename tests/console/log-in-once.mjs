@@ -1,4 +1,4 @@
-// Logs in once for all tests, because the server allows ten log-ins a minute. Not for the tests of the log-in itself.
+// Logs in once for all tests, because the server allows ten logins per minute. Not for the tests of the login.
 
 export default async function logInOnce() {
   const server = process.env.HEARKEN_URL ?? 'http://127.0.0.1:9400';

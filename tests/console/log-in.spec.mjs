@@ -1,19 +1,19 @@
-// Logging in with the password and with the admin token, being refused, opening what the other credential opens, logging out.
+// Login with the password and with the admin token, refusals, adding the other credential, logout, and refreshed tokens.
 import { createServer, request } from 'node:http';
 import { accessible, expect, PASSWORD, test, TOKEN } from './support.mjs';
 
-const field = (page) => page.getByLabel('Password, or admin token');
+const field = (page) => page.getByLabel('Password or admin token');
 
-test('a wrong password is told with a remedy', async ({ page }) => {
+test('a wrong password is reported with a remedy', async ({ page }) => {
   await page.goto('/console/');
   await accessible(page);
   await field(page).fill('wrong');
   await page.getByRole('button', { name: 'Log in' }).click();
-  await expect(page.getByRole('alert')).toContainText('neither the password nor the admin token');
+  await expect(page.getByRole('alert')).toContainText('Wrong password or admin token');
   await accessible(page);
 });
 
-test('the password opens the settings, and the admin token then the devices', async ({ page }) => {
+test('the password opens the settings, and then the admin token the devices', async ({ page }) => {
   await page.goto('/console/#/settings');
   await field(page).fill(PASSWORD);
   await page.getByRole('button', { name: 'Log in' }).click();
@@ -24,7 +24,7 @@ test('the password opens the settings, and the admin token then the devices', as
   await expect(locked.or(opened)).toBeVisible();
   if (await locked.isVisible()) {
     await locked.fill(TOKEN);
-    await page.getByRole('button', { name: 'Open' }).click();
+    await page.getByRole('button', { name: 'Unlock' }).click();
   }
   await expect(opened).toBeVisible();
   await page.reload();
@@ -34,7 +34,7 @@ test('the password opens the settings, and the admin token then the devices', as
   expect(await page.evaluate(() => sessionStorage.getItem('hearken.session'))).toBeNull();
 });
 
-test('the admin token opens the devices, and asks for the password at the settings', async ({ page }) => {
+test('the admin token opens the devices, and the settings ask for the password', async ({ page }) => {
   await page.goto('/console/#/devices');
   await field(page).fill(TOKEN);
   await page.getByRole('button', { name: 'Log in' }).click();
@@ -43,7 +43,7 @@ test('the admin token opens the devices, and asks for the password at the settin
   await expect(page.getByText('llm.temperature').or(page.getByLabel('Password', { exact: true }))).toBeVisible();
 });
 
-test('a session that has ended leads back to the log-in', async ({ page, open }) => {
+test('an expired session leads to the login', async ({ page, open }) => {
   await open('settings');
   await page.evaluate(() => {
     const kept = JSON.parse(sessionStorage.getItem('hearken.session'));
@@ -53,11 +53,11 @@ test('a session that has ended leads back to the log-in', async ({ page, open })
   });
   await page.evaluate(() => sessionStorage.getItem('hearken.session'));
   await page.route('**/api/admin/**', (route) => route.fulfill({ status: 401, json: { error: { code: 'UNAUTHORIZED', message: 'over' } } }));
-  await page.getByRole('link', { name: 'Log-ins and audit' }).click();
+  await page.getByRole('link', { name: 'Audit' }).click();
   await expect(page.getByText('Your session has ended. Log in again.')).toBeVisible();
 });
 
-test('tokens are refreshed once before they end, and the next ones are used', async ({ page, open }) => {
+test('tokens are refreshed once before they expire, and the new ones are used', async ({ page, open }) => {
   const asked = [];
   const kept = JSON.parse(process.env.CONSOLE_KEPT);
   await page.route('**/api/admin/refresh', (route) => {
@@ -83,7 +83,7 @@ test('tokens are refreshed once before they end, and the next ones are used', as
   expect(JSON.parse(await page.evaluate(() => sessionStorage.getItem('hearken.session'))).tokens.refresh).toBe('later');
 });
 
-test('the page works behind a proxy that offers the server under a path', async ({ page, baseURL }) => {
+test('the page works behind a proxy with a path prefix', async ({ page, baseURL }) => {
   const proxy = createServer((from, to) => {
     if (!from.url.startsWith('/voice/')) return to.writeHead(404).end();
     const url = new URL(from.url.slice('/voice'.length), baseURL);

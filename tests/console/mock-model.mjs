@@ -1,5 +1,5 @@
-// A language model that answers with fixed words, over OpenAI's API: a poem where one is asked for, a Chinese sentence where the
-// instructions want Chinese, else an English one. So what is said does not depend on what a model makes of it. Not for tools.
+// A mock language model with fixed answers over the OpenAI API: a poem on request, a Chinese sentence if the instructions ask for
+// Chinese, else an English one. Spoken text then does not depend on a model. Not for tools.
 //   node mock-model.mjs PORT
 import { createServer } from 'node:http';
 
@@ -8,7 +8,7 @@ export const CHINESE = '今天天气很好，我们一起去公园散步吧。';
 export const POEM = 'One apple is red. Two apples are green. Three apples are blue. Four apples are white. Five apples are black. ' +
   'Six apples are small. Seven apples are big. Eight apples are gone. That was the whole poem about all the apples.';
 
-/** Chooses the answer to these messages. */
+/** Returns the answer to these messages. */
 function answer(messages) {
   const text = (message) => (typeof message?.content === 'string' ? message.content : JSON.stringify(message?.content ?? ''));
   if (/poem/i.test(text(messages.findLast(({ role }) => role === 'user')))) return POEM;

@@ -1,5 +1,5 @@
-// Stands in for /api/turns: as many live turns as are asked for with /api/turns/mock?live=N, which all change several times
-// a second. Not for what a real server does with them.
+// Mocks /api/turns: /api/turns/mock?live=N creates N live turns, which all change several times a second. Not for a
+// real server's turns.
 
 const CHANGES_EVERY_MS = 150;
 const NAMES = ['silence', 'recognition', 'speculation', 'admission', 'prompt', 'model_first_word', 'tool', 'voice_first_sound', 'prebuffer'];
@@ -12,7 +12,7 @@ function turn(number, began) {
   };
 }
 
-/** Lets a turn go on: it ends its last span and begins the next one, until it is answered. */
+/** Advances a turn: ends its last span and starts the next one, until it is answered. */
 function change(one) {
   const at = Date.now() - Date.parse(one.began);
   const last = one.spans.at(-1);
@@ -36,7 +36,7 @@ function change(one) {
   one.outcome = 'answered';
 }
 
-/** A turn that has ended, whose wait was the model's first word to 83 %. */
+/** Returns an ended turn whose wait is the model's first word to 83 %. */
 function known() {
   const span = (name, start_ms, end_ms, detail = null) => ({ name, detail, start_ms, end_ms });
   return {

@@ -1,5 +1,5 @@
-// How the tests of the console run: Debian's Chromium with a recorded voice as its microphone, one worker. See README.md for
-// the variables.
+// Configuration of the console's tests: Debian's Chromium with a recorded voice as its microphone, one worker. See
+// README.md for the variables.
 import { defineConfig } from '@playwright/test';
 
 const server = process.env.HEARKEN_URL ?? 'http://127.0.0.1:9400';
@@ -15,14 +15,14 @@ export default defineConfig({
   globalSetup: './log-in-once.mjs',
   workers: 1,
   timeout: 120_000,
-  // A busy machine may draw one frame late; a fault of the page is there twice.
+  // A busy machine may draw one frame late; a real fault occurs twice.
   retries: 1,
   reporter: [['list']],
-  // Pictures are taken by `scripts/console compare` only.
+  // Pictures are taken only by `scripts/console compare`.
   updateSnapshots: process.env.CONSOLE_COMPARE === '1' ? 'all' : 'none',
   snapshotPathTemplate: '{testDir}/compared/{arg}{ext}',
-  // Another screen in the same frame differs by 0.03 only.
-  // What is waited for comes at once on an idle machine, and after seconds on one that builds something beside.
+  // Even another screen in the same frame differs by only 0.03.
+  // Immediate on an idle machine, but takes seconds during a build.
   expect: { timeout: 20_000, toHaveScreenshot: { maxDiffPixelRatio: 0.002, animations: 'disabled', caret: 'hide' } },
   use: {
     baseURL: process.env.CONSOLE_URL ?? `http://127.0.0.1:${ownPort}`,

@@ -1,5 +1,5 @@
-// A role for all text clients and all applications, against a real server: giving it, taking it away, and what is told where the
-// role is deleted. Not for devices and people: see roles.spec.mjs. Deletes all roles.
+// Default roles of text clients and applications against a real server: setting, removing, and deleting such a role.
+// Not for devices and people: see roles.spec.mjs. Deletes all roles.
 import { accessible, administrator, expect, operator, setting, test } from './support.mjs';
 
 /** Adds a role over the API, and returns its id. */
@@ -9,7 +9,7 @@ async function made(name) {
   return JSON.parse(body).id;
 }
 
-/** Takes all roles away. */
+/** Deletes all roles. */
 async function clear() {
   await setting({ 'gateway.role': null, 'chat.role': null });
   const { roles } = JSON.parse((await operator('GET', '/api/roles')).body);
@@ -19,7 +19,7 @@ async function clear() {
 test.beforeEach(clear);
 test.afterAll(clear);
 
-test('all text clients and all applications are given a role, and deleting it says so', async ({ page, open, faults }) => {
+test('text clients and applications get default roles, and deleting such a role says so', async ({ page, open, faults }) => {
   const clock = await made('Clock');
   const id = await made('Radio');
   const given = async () => {
@@ -31,28 +31,28 @@ test('all text clients and all applications are given a role, and deleting it sa
   const clients = holders.getByLabel('All text clients');
   await expect(clients).toHaveValue('');
   await clients.selectOption('Radio');
-  await expect(holders.getByRole('status')).toHaveText('All text clients: now with the role Radio.');
+  await expect(holders.getByRole('status')).toHaveText('All text clients: role Radio.');
   await holders.getByLabel('All applications').selectOption('Clock');
-  await expect(holders.getByRole('status')).toHaveText('All applications: now with the role Clock.');
+  await expect(holders.getByRole('status')).toHaveText('All applications: role Clock.');
   expect(await given()).toEqual([id, clock]);
   await accessible(page);
   await page.reload();
   await expect(clients).toHaveValue(id);
-  await page.getByRole('button', { name: 'Delete this role' }).click();
+  await page.getByRole('button', { name: 'Delete role' }).click();
   const dialog = page.getByRole('dialog');
-  await expect(dialog).toContainText('go back to the configuration: All text clients.');
+  await expect(dialog).toContainText('return to the server default: All text clients.');
   await dialog.getByRole('button', { name: 'Cancel' }).click();
-  await clients.selectOption('None: as configured');
-  await expect(holders.getByRole('status')).toHaveText('All text clients: now without a role, as configured.');
+  await clients.selectOption('None (server default)');
+  await expect(holders.getByRole('status')).toHaveText('All text clients: no role.');
   expect(await given()).toEqual(['', clock]);
   await clients.selectOption('Radio');
-  await page.getByRole('button', { name: 'Delete this role' }).click();
-  await dialog.getByRole('button', { name: 'Delete this role' }).click();
+  await page.getByRole('button', { name: 'Delete role' }).click();
+  await dialog.getByRole('button', { name: 'Delete role' }).click();
   await expect.poll(given).toEqual(['', clock]);
   expect(faults).toEqual([]);
 });
 
-test('a role for all clients that is refused stays as it was', async ({ page, open }) => {
+test('a refused default role stays unchanged', async ({ page, open }) => {
   const id = await made('Radio');
   await open(`roles/${id}`);
   const clients = page.getByLabel('All text clients');

@@ -1,23 +1,23 @@
-// Every screen in both languages and both colours: no fault of accessibility, no error, no breach of the policy, no sideways
-// scrolling at the width of a phone. Not for what the screens do.
+// Every screen in both languages and themes: no accessibility faults, no errors, no violations of the content security
+// policy, no horizontal scrolling on a phone. Not for the behaviour of screens.
 import { accessible, expect, MOCK_URL, test } from './support.mjs';
 
 const SCREENS = ['home', 'talk', 'live', 'history', 'devices', 'people', 'roles', 'services', 'costs', 'tools', 'settings', 'conversations', 'audit', 'account'];
 
 const FORMS = ['en', 'zh'].flatMap((language) => ['light', 'dark'].map((theme) => ({ language, theme })));
 
-/** Waits until a screen has all that it shows. */
+/** Waits until a screen has loaded. */
 async function loaded(page) {
   await expect(page.getByText(/^(Loading|正在加载)/)).toHaveCount(0);
 }
 
-/** Expects that a screen fits a phone, without scrolling sideways. */
+/** Expects that a screen fits a phone without horizontal scrolling. */
 async function fits(page) {
   await page.setViewportSize({ width: 360, height: 740 });
   await expect.poll(() => page.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBeLessThanOrEqual(0);
 }
 
-/** Opens a screen in a language and a colour, and expects that it has no fault of accessibility. */
+/** Opens a screen in a language and theme, and expects no accessibility faults. */
 async function looksWell(page, open, screen, { language, theme }) {
   await open(screen, { language, theme, base: MOCK_URL });
   await expect(page.locator('html')).toHaveAttribute('lang', language === 'zh' ? 'zh-CN' : 'en');
@@ -25,7 +25,7 @@ async function looksWell(page, open, screen, { language, theme }) {
   await accessible(page);
 }
 
-// Each screen once, in turn in each language and colour, then as wide as a phone.
+// Each screen once, alternating between languages and themes, then at the width of a phone.
 SCREENS.forEach((screen, number) => {
   const form = FORMS[number % FORMS.length];
   test(`${screen}, ${form.language}, ${form.theme}, and on a phone`, async ({ page, open, faults }) => {
@@ -56,10 +56,10 @@ for (const screen of SCREENS) {
 test('the keyboard reaches the content and every screen', async ({ page, open }) => {
   await open('home');
   await page.keyboard.press('Tab');
-  await expect(page.getByRole('link', { name: 'Skip to the content' })).toBeFocused();
+  await expect(page.getByRole('link', { name: 'Skip to content' })).toBeFocused();
   await page.keyboard.press('Enter');
   await expect(page.locator('main')).toBeFocused();
-  for (const name of ['Talk', 'Live', 'Devices', 'Log-ins and audit']) {
+  for (const name of ['Talk', 'Live', 'Devices', 'Audit']) {
     await page.getByRole('navigation').getByRole('link', { name }).focus();
     await page.keyboard.press('Enter');
     await expect(page.locator('main h1')).toHaveText(name);

@@ -1,5 +1,5 @@
-// Takes the pictures of docs/console.md: each screen light, dark and on a phone. Only where CONSOLE_PICTURES names a folder;
-// `scripts/console pictures` does. Not a test of how it looks.
+// Takes the pictures of docs/console.md: each screen light, dark and on a phone. Only with a folder in
+// CONSOLE_PICTURES, as set by `scripts/console pictures`. Not a test of the appearance.
 import { expect, keep, operator, test } from './support.mjs';
 
 const folder = process.env.CONSOLE_PICTURES ?? '';
@@ -11,26 +11,26 @@ const FORMS = [
 ];
 
 test.skip(!folder, 'CONSOLE_PICTURES names no folder');
-// The conversation on Talk is then there to see on History.
+// History then shows the conversation on Talk.
 test.beforeAll(() => keep('audio'));
 test.afterAll(async () => {
   await keep(null);
   for (const { id } of JSON.parse((await operator('GET', '/api/roles')).body).roles) await operator('DELETE', `/api/roles/${id}`);
 });
 
-/** Has something said and something written, so that there is something to see. */
+/** Creates a spoken and a typed turn, so that there is content. */
 async function converse(page) {
   const state = page.locator('.head .badge[role=status]');
   await page.getByLabel('Automatic', { exact: true }).check();
   await page.locator('input[type=file]').setInputFiles(process.env.CONSOLE_WAV);
   await expect(page.locator('.device.wrap').first()).toBeVisible({ timeout: 30_000 });
-  await expect(state).toHaveText(/idle|listens/, { timeout: 30_000 });
-  await page.getByLabel('Write a sentence').fill('Turn on the lamp');
-  await page.getByRole('button', { name: 'Send' }).click();
+  await expect(state).toHaveText(/idle|listening/, { timeout: 30_000 });
+  await page.getByLabel('Type a message').fill('Turn on the lamp');
+  await page.getByRole('button', { name: 'Send', exact: true }).click();
   await expect(page.locator('.device.wrap').nth(1)).toBeVisible({ timeout: 20_000 });
 }
 
-/** Opens a role with two versions and an answer; adds it where it is not there yet. */
+/** Opens a role with two versions and a reply; adds it if necessary. */
 async function tell(page) {
   const name = 'Bedtime stories for children';
   const role = page.getByRole('link', { name: new RegExp(`^${name}`) });
@@ -42,13 +42,13 @@ async function tell(page) {
     await page.getByRole('button', { name: 'Save', exact: true }).click();
     await expect(page.getByText('Saved.')).toBeVisible();
   }
-  await page.getByLabel('Words to the role').fill('Tell me a story about a bear.');
+  await page.getByLabel('Message').fill('Tell me a story about a bear.');
   await page.getByRole('button', { name: 'Ask', exact: true }).click();
   await expect(page.getByRole('heading', { name: 'Attempt 1' })).toBeVisible({ timeout: 20_000 });
   await page.getByRole('heading', { name: 'Roles', level: 2 }).scrollIntoViewIfNeeded();
 }
 
-/** Tests all services, so that there are times to see. */
+/** Tests all services, so that there are times. */
 async function measure(page) {
   await page.getByRole('button', { name: 'Test all' }).click();
   await expect(page.getByText(/^A spoken turn would take about/)).toBeVisible({ timeout: 60_000 });

@@ -1,5 +1,5 @@
-// Serves web/console/dist under /console/ with the page's policy, and passes everything else on to a real server. With
-// `mock-turns` it answers /api/turns itself. Not needed where the server under test serves the console.
+// Serves web/console/dist under /console/ with the content security policy, and proxies everything else to a real
+// server. With `mock-turns` it answers /api/turns itself. Not needed if the server under test serves the console.
 import { createReadStream, existsSync, statSync } from 'node:fs';
 import http from 'node:http';
 import { extname, join, normalize } from 'node:path';

@@ -1,5 +1,5 @@
-// Tests of the services against a real server, the microphone included, and the first steps on Home. Failures alone are
-// answers made up here. Forgets all devices. Not for the list of the last calls: see calls.spec.mjs.
+// Tests of services against a real server, including the microphone, and the first steps on Home. Only failures are
+// mocked. Forgets all devices. Not for recent calls: see calls.spec.mjs.
 import { accessible, expect, forgetDevices, listenToOutput, test, TOKEN } from './support.mjs';
 
 const TIME = String.raw`\s*[\d.]+ (ms|s)`;
@@ -9,7 +9,7 @@ const all = (page) => page.getByRole('button', { name: 'Test all' });
 const steps = (page) => page.getByRole('region', { name: 'First steps' });
 const heard = (page) => card(page, 'Recogniser').locator('dd.text');
 
-/** Lets tests of these services fail with these errors. */
+/** Mocks failures of the tests of these services. */
 async function fail(page, errors) {
   await page.route('**/api/services/test', (route) => {
     const { service } = route.request().postDataJSON();
@@ -18,7 +18,7 @@ async function fail(page, errors) {
   });
 }
 
-test('the synthesiser is tested and heard, and the last five tests are listed', async ({ page, open, faults }) => {
+test('the synthesiser is tested and played, and the last five tests are listed', async ({ page, open, faults }) => {
   await listenToOutput(page);
   await open('services');
   const one = card(page, 'Synthesiser');
@@ -28,9 +28,9 @@ test('the synthesiser is tested and heard, and the last five tests are listed', 
     await expect(one.getByRole('row')).toHaveCount(1 + Math.min(n, 5), { timeout: 20_000 });
     await expect(testing(page, 'Synthesiser')).toBeEnabled({ timeout: 20_000 });
   }
-  await expect(one).toContainText(new RegExp(`First sound${TIME}`));
-  await expect(one).toContainText(new RegExp(`In all${TIME}`));
-  await expect(one.locator('dd.text')).not.toHaveText('nothing');
+  await expect(one).toContainText(new RegExp(`First audio${TIME}`));
+  await expect(one).toContainText(new RegExp(`Total${TIME}`));
+  await expect(one.locator('dd.text')).not.toHaveText('empty');
   await accessible(page);
   await one.getByRole('button', { name: 'Play' }).click();
   await expect.poll(() => page.evaluate(() => window.loudest), { timeout: 15_000 }).toBeGreaterThan(0.02);
@@ -44,17 +44,17 @@ test('the recogniser and the model are tested', async ({ page, open, faults }) =
   await open('services');
   await testing(page, 'Recogniser').click();
   await expect(heard(page)).toHaveText(/\S/, { timeout: 20_000 });
-  await expect(heard(page)).not.toHaveText('nothing');
+  await expect(heard(page)).not.toHaveText('empty');
   await testing(page, 'Language model').focus();
   await page.keyboard.press('Enter');
   const model = card(page, 'Language model');
   await expect(model).toContainText(new RegExp(`First word${TIME}`), { timeout: 20_000 });
-  await expect(model.locator('dd.text')).not.toHaveText('nothing');
+  await expect(model.locator('dd.text')).not.toHaveText('empty');
   await accessible(page);
   expect(faults).toEqual([]);
 });
 
-test('the microphone is recorded, until it is stopped or for five seconds, and its words are shown', async ({ page, open, faults }) => {
+test('the microphone is recorded until stopped, at most five seconds, and the transcript is shown', async ({ page, open, faults }) => {
   await open('services');
   const one = card(page, 'Recogniser');
   const lengths = [];
@@ -67,15 +67,15 @@ test('the microphone is recorded, until it is stopped or for five seconds, and i
     for (let at = 44; at < wav.length; at += 2) loudest = Math.max(loudest, Math.abs(wav.readInt16LE(at)));
   });
   await one.getByRole('button', { name: 'Record and test' }).click();
-  await expect(one.getByText('Speak now, at most 5 s.')).toBeVisible();
-  await expect(one.getByText('4 s are left')).toBeVisible();
+  await expect(one.getByText('Speak now, up to 5 s.')).toBeVisible();
+  await expect(one.getByText('4 s left')).toBeVisible();
   await one.getByRole('button', { name: 'Stop and test' }).click();
   await expect(heard(page)).toHaveText(/\S/, { timeout: 20_000 });
   await expect(one.getByRole('row').nth(1)).toContainText('microphone');
-  await expect(one.getByRole('button', { name: 'Play the recording' })).toBeVisible();
+  await expect(one.getByRole('button', { name: 'Play recording' })).toBeVisible();
   await one.getByRole('button', { name: 'Record and test' }).click();
-  await expect(one.getByText('Speak now, at most 5 s.')).toBeVisible();
-  // As long as this takes on a busy machine, this recording ends by itself.
+  await expect(one.getByText('Speak now, up to 5 s.')).toBeVisible();
+  // This takes a while on a busy machine; the recording ends by itself.
   await accessible(page);
   await expect(one.getByRole('row')).toHaveCount(3, { timeout: 30_000 });
   expect(lengths[0]).toBeLessThan(4);
@@ -85,10 +85,10 @@ test('the microphone is recorded, until it is stopped or for five seconds, and i
   expect(faults).toEqual([]);
 });
 
-test('without a microphone, it is said why, and the tests work', async ({ page, open, faults }) => {
+test('without microphone access, the screen says why, and the tests work', async ({ page, open, faults }) => {
   await page.addInitScript(() => Object.defineProperty(window, 'isSecureContext', { value: false }));
   await open('services');
-  await expect(page.getByText('The browser gives no microphone to this page.')).toBeVisible();
+  await expect(page.getByText('Microphone access needs HTTPS or localhost.')).toBeVisible();
   await expect(page.getByRole('button', { name: 'Record and test' })).toHaveCount(0);
   await testing(page, 'Recogniser').click();
   await expect(heard(page)).toHaveText(/\S/, { timeout: 20_000 });
@@ -96,7 +96,7 @@ test('without a microphone, it is said why, and the tests work', async ({ page, 
   expect(faults).toEqual([]);
 });
 
-test('a microphone that is refused is told with a remedy', async ({ page, open, faults }) => {
+test('a denied microphone is reported with a remedy', async ({ page, open, faults }) => {
   await page.addInitScript(() => {
     navigator.mediaDevices.getUserMedia = () => Promise.reject(new DOMException('Permission denied', 'NotAllowedError'));
   });
@@ -114,13 +114,13 @@ test('"Test all" tests one after the other, and estimates a spoken turn', async 
   await all(page).click();
   await expect(testing(page, 'Language model')).toBeDisabled();
   await expect(page.getByText(/^A spoken turn would take about \d+\.\d s$/)).toBeVisible({ timeout: 60_000 });
-  await expect(page.getByText(/^An estimate: /)).toBeVisible();
+  await expect(page.getByText(/^Estimate: /)).toBeVisible();
   expect(asked).toEqual([{ service: 'tts' }, { service: 'asr' }, { service: 'llm' }]);
   await accessible(page);
   expect(faults).toEqual([]);
 });
 
-test('a service that fails is explained, with the keys to look at', async ({ page, open, faults }) => {
+test('a failed service is explained, with the keys to check', async ({ page, open, faults }) => {
   await fail(page, { tts: 'listenai-tts: not authorised', llm: 'openai-llm: unavailable: connection refused' });
   await open('services');
   await all(page).click();
@@ -135,7 +135,7 @@ test('a service that fails is explained, with the keys to look at', async ({ pag
   expect(faults).toEqual([]);
 });
 
-test('a request that fails is told with a remedy, and tried again', async ({ page, open }) => {
+test('a failed request is shown with a remedy and a retry', async ({ page, open }) => {
   await page.route('**/api/services/test', (route) => route.fulfill({ status: 503, json: { error: { code: 'BUSY', message: 'another test runs' } } }));
   await open('services');
   await testing(page, 'Language model').click();
@@ -148,12 +148,12 @@ test('a request that fails is told with a remedy, and tried again', async ({ pag
   await expect(model.getByRole('alert')).toHaveCount(0);
 });
 
-test('results fit a phone, in dark colours and Chinese', async ({ page, open, faults }) => {
+test('results fit a phone, dark and in Chinese', async ({ page, open, faults }) => {
   await fail(page, { asr: `asr: ${'x'.repeat(200)}` });
   await page.setViewportSize({ width: 360, height: 740 });
   await open('services', { language: 'zh', theme: 'dark' });
   await page.getByRole('button', { name: '全部测试' }).click();
-  await expect(page.getByText('语音对话会失败：语音识别')).toBeVisible({ timeout: 60_000 });
+  await expect(page.getByText('语音对话无法进行，请检查：语音识别')).toBeVisible({ timeout: 60_000 });
   const [content, width] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
   expect(content).toBeLessThanOrEqual(width);
   await accessible(page);
@@ -168,8 +168,8 @@ test('Home shows the first steps with the outcome of a test, until they are dism
   await accessible(page);
   await steps(page).getByRole('button', { name: 'Connect a board' }).click();
   await expect(card(page, 'Connect a board')).toBeFocused();
-  await card(page, 'Connect a board').getByRole('button', { name: 'Test the address' }).click();
-  await expect(card(page, 'Connect a board')).toContainText(/The server answers there in \d+ ms/);
+  await card(page, 'Connect a board').getByRole('button', { name: 'Test address' }).click();
+  await expect(card(page, 'Connect a board')).toContainText(/The server responded in \d+ ms/);
   await steps(page).getByRole('link', { name: 'Test the services' }).click();
   await all(page).click();
   await expect(page.getByText(/^A spoken turn would take about/)).toBeVisible({ timeout: 60_000 });
@@ -187,7 +187,7 @@ test('Home shows the first steps with the outcome of a test, until they are dism
   expect(faults).toEqual([]);
 });
 
-test('the first steps go once a device was seen', async ({ page, open, request, faults }) => {
+test('the first steps disappear once a device was seen', async ({ page, open, request, faults }) => {
   await forgetDevices();
   await open('home', { language: 'zh', theme: 'dark' });
   const list = page.getByRole('region', { name: '开始使用' });
@@ -200,7 +200,7 @@ test('the first steps go once a device was seen', async ({ page, open, request, 
   expect(faults).toEqual([]);
 });
 
-test('who logged in with the admin token for want of a password is told to choose one', async ({ page }) => {
+test('after a login with the admin token, the first steps ask for a password if none is set', async ({ page }) => {
   await forgetDevices();
   // The server of these tests has a password.
   const pair = { access_token: 'x', refresh_token: 'y', token_type: 'bearer', expires_in: 900 };
@@ -210,12 +210,12 @@ test('who logged in with the admin token for want of a password is told to choos
   await page.route('**/api/account', (route) => route.fulfill({ json: { name: 'admin', right: 'administrator' } }));
   await page.goto('/console/');
   await page.getByRole('button', { name: 'Log in with the admin token instead' }).click();
-  await page.getByLabel('Password, or admin token').fill(TOKEN);
+  await page.getByLabel('Password or admin token').fill(TOKEN);
   await page.getByRole('button', { name: 'Log in' }).click();
   await expect(steps(page).getByRole('listitem').last()).toContainText('to do');
-  await expect(steps(page)).toContainText('nobody has chosen a password');
+  await expect(steps(page)).toContainText('no password is set');
   await expect(steps(page).getByRole('link', { name: 'Choose a password' })).toBeVisible();
   await page.reload();
-  await expect(steps(page)).toContainText('nobody has chosen a password');
+  await expect(steps(page)).toContainText('no password is set');
   await accessible(page);
 });

@@ -1,12 +1,12 @@
-// A spoken turn with real engines for speech and a model whose words are fixed: what the server sent is recognised, and compared
-// with the answer that the page shows; a role of another language is heard; and a person who speaks while it answers is heard. Only
-// where CONSOLE_ENGINES=1, which `scripts/console spoken` sets: stand-ins for speech say nothing. Not for gaps in what the page
-// plays, which a busy machine makes.
+// Spoken turns with real speech engines and a mock model: the server's audio is transcribed and compared with the
+// displayed reply, also with a role in another language; and speech during a reply interrupts it. Only with
+// CONSOLE_ENGINES=1, as set by `scripts/console spoken`: mock speech services produce no speech. Not for playback gaps,
+// which a busy machine causes.
 import { CHINESE, ENGLISH, POEM } from './mock-model.mjs';
 import { expect, keep, listenToOutput, onlyIf, operator, soundSaid, test } from './support.mjs';
 
 const wav = process.env.CONSOLE_WAV ?? '';
-/** What the recording says. */
+/** Text of the recording. */
 const SAID = 'go somewhere and do something';
 const state = (page) => page.locator('.head .badge[role=status]');
 const replies = (page) => page.locator('.device.wrap');
@@ -16,10 +16,10 @@ onlyIf(test, process.env.CONSOLE_ENGINES === '1' && wav, 'a spoken turn needs re
 // The engines share the machine with the browser.
 test.describe.configure({ timeout: 180_000 });
 
-/** The words of a text, without marks; of Chinese, the characters. */
+/** Returns the words of a text without punctuation; of Chinese, the characters. */
 const wordsOf = (text) => text.toLowerCase().normalize('NFKD').match(/\p{Script=Han}|[\p{L}--\p{Script=Han}]+|\p{N}+/gv) ?? [];
 
-/** The part of these words that was read back. */
+/** Returns the share of these words that was transcribed. */
 function partReadBack(said, heard) {
   const left = wordsOf(heard);
   const found = wordsOf(said).filter((word) => {
@@ -30,10 +30,10 @@ function partReadBack(said, heard) {
   return found.length / wordsOf(said).length;
 }
 
-/** What the page shows of both sides, without who says it. */
+/** Returns the displayed text of these lines, without the speaker. */
 const shown = async (lines) => (await lines.allTextContents()).map((line) => line.replace(/^[^:]*:\s*/, '')).join(' ');
 
-/** Lets the recogniser of the server hear a recording. */
+/** Returns the transcript of a recording by the server's recogniser. */
 async function recognise(recording) {
   const { status, body } = await operator('POST', '/api/services/test', { service: 'asr', recording });
   expect(status, body).toBe(200);
@@ -42,28 +42,28 @@ async function recognise(recording) {
   return tested.text;
 }
 
-/** Engines load for some seconds. */
+/** Engines take some seconds to load. */
 test.beforeAll(async ({ request }) => {
   const status = async () => (await (await request.get(`${process.env.HEARKEN_URL}/healthz`)).json()).status;
   await expect.poll(status, { timeout: 120_000, intervals: [500] }).toBe('ok');
 });
 
-/** The newest turn that is kept. */
+/** Returns the newest stored turn. */
 async function newestTurn() {
   const { status, body } = await operator('GET', '/api/history?limit=1');
   expect(status, body).toBe(200);
   return JSON.parse(body).turns[0]?.id;
 }
 
-/** Speaks the recording to Talk. Returns what was understood of it, what the page shows as the answer, and what is heard of that. */
+/** Speaks the recording on Talk. Returns its transcript, the displayed reply, and the transcript of the spoken reply. */
 async function speak(page) {
   const before = await newestTurn();
   await page.getByLabel('Automatic', { exact: true }).check();
-  await page.getByRole('button', { name: 'Begin to listen' }).click();
-  await expect(state(page)).toHaveText('speaks', { timeout: 60_000 });
-  await expect(state(page)).toHaveText('listens', { timeout: 60_000 });
+  await page.getByRole('button', { name: 'Start listening' }).click();
+  await expect(state(page)).toHaveText('speaking', { timeout: 60_000 });
+  await expect(state(page)).toHaveText('listening', { timeout: 60_000 });
   const said = await shown(replies(page));
-  await page.getByRole('button', { name: 'End the conversation' }).click();
+  await page.getByRole('button', { name: 'End conversation' }).click();
   const asked = await shown(words(page));
   // A turn is stored a moment after it has ended.
   await expect.poll(newestTurn, { timeout: 30_000 }).not.toBe(before);
@@ -75,7 +75,7 @@ async function speak(page) {
 test.beforeAll(() => keep('audio'));
 test.afterAll(() => keep(null));
 
-test('what is answered to a spoken sentence can be understood again', async ({ page, open, faults }) => {
+test('the spoken reply to a sentence is intelligible', async ({ page, open, faults }) => {
   await listenToOutput(page);
   await open('talk');
   const { asked, said, heard } = await speak(page);
@@ -86,7 +86,7 @@ test('what is answered to a spoken sentence can be understood again', async ({ p
   expect(faults).toEqual([]);
 });
 
-test('a role that answers in Chinese is heard, to the same sentence', async ({ page, open, faults }) => {
+test('the spoken reply of a Chinese role to the same sentence is intelligible', async ({ page, open, faults }) => {
   await open('talk');
   await page.getByRole('button', { name: 'Connect', exact: true }).click();
   await expect(state(page)).toHaveText('idle', { timeout: 15_000 });
@@ -110,20 +110,20 @@ test('a role that answers in Chinese is heard, to the same sentence', async ({ p
   expect(faults).toEqual([]);
 });
 
-test('who speaks over an answer is heard, and it ends', async ({ page, open, faults }) => {
+test('speech during a reply is heard and interrupts it', async ({ page, open, faults }) => {
   await open('talk');
   await page.getByLabel('Realtime').check();
-  await page.getByLabel('Write a sentence').fill('Tell me a poem');
-  await page.getByRole('button', { name: 'Send' }).click();
-  await expect(state(page)).toHaveText('speaks', { timeout: 60_000 });
+  await page.getByLabel('Type a message').fill('Tell me a poem');
+  await page.getByRole('button', { name: 'Send', exact: true }).click();
+  await expect(state(page)).toHaveText('speaking', { timeout: 60_000 });
   await expect(replies(page).first()).toContainText(POEM.slice(0, 16), { timeout: 60_000 });
-  // The recording begins with the microphone.
-  await page.getByRole('button', { name: 'Begin to listen' }).click();
+  // The recording starts with the microphone.
+  await page.getByRole('button', { name: 'Start listening' }).click();
   await expect(words(page).nth(1)).toBeVisible({ timeout: 60_000 });
   const asked = await shown(words(page));
   console.log(`asked: ${asked}`);
   expect(partReadBack(SAID, asked)).toBeGreaterThanOrEqual(0.7);
-  await page.getByRole('button', { name: 'End the conversation' }).click();
+  await page.getByRole('button', { name: 'End conversation' }).click();
   await page.getByRole('link', { name: 'Live' }).click();
   await expect(page.locator('article', { hasText: 'Tell me a poem' }).first()).toContainText('interrupted');
   expect(faults).toEqual([]);

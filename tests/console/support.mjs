@@ -1,4 +1,5 @@
-// What all tests share: one log-in for all of them, and pages that notice faults and breaches of the policy.
+// Shared by all tests: one login, pages that collect faults and violations of the content security policy, and requests
+// to the server.
 import AxeBuilder from '@axe-core/playwright';
 import { test as base, expect, request } from '@playwright/test';
 import { MOCK_URL } from './playwright.config.mjs';
@@ -8,7 +9,7 @@ export const PASSWORD = process.env.CONSOLE_PASSWORD ?? '';
 export const TOKEN = process.env.CONSOLE_ADMIN_TOKEN ?? '';
 
 export const test = base.extend({
-  /** Faults of a page: exceptions, errors in the console, breaches of the policy. */
+  /** Faults of a page: exceptions, console errors, violations of the content security policy. */
   faults: async ({ page }, use) => {
     const faults = [];
     page.on('pageerror', (error) => faults.push(`exception: ${error.message}`));
@@ -36,34 +37,34 @@ export const test = base.extend({
   },
 });
 
-/** Asks the server as the operator. */
+/** Sends a request as the operator. */
 export const operator = (method, path, data) => ask(TOKEN, method, path, data);
 
-/** Asks the server as the administrator who is logged in. */
+/** Sends a request as the logged-in administrator. */
 export const administrator = (method, path, data) => ask(JSON.parse(process.env.CONSOLE_KEPT).tokens.access, method, path, data);
 
 async function ask(bearer, method, path, data, read = (answer) => answer.text()) {
   const api = await request.newContext({ baseURL: process.env.HEARKEN_URL, extraHTTPHeaders: { authorization: `Bearer ${bearer}` } });
   const answer = await api.fetch(path, { method, ...(data ? { data } : {}) });
-  const told = { status: answer.status(), body: await read(answer) };
+  const result = { status: answer.status(), body: await read(answer) };
   await api.dispose();
-  return told;
+  return result;
 }
 
-/** The sound that was sent in a turn that is kept, as WAV in base64. */
+/** Returns the reply audio of a stored turn, as WAV in base64. */
 export async function soundSaid(turn) {
   const { status, body } = await ask(TOKEN, 'GET', `/api/history/${turn}/said.wav`, undefined, (answer) => answer.body());
   expect(status).toBe(200);
   return body.toString('base64');
 }
 
-/** Lets the server forget all devices. */
+/** Deletes all devices. */
 export async function forgetDevices() {
   const { devices } = JSON.parse((await operator('GET', '/api/devices?limit=1000')).body);
   for (const { device_id: id } of devices) expect((await operator('DELETE', `/api/devices/${encodeURIComponent(id)}`)).status).toBe(204);
 }
 
-/** Counts what the page plays: the loudest sample that reaches the loudspeaker. */
+/** Records the loudest sample that the page plays, in `window.loudest`. */
 export async function listenToOutput(page) {
   await page.addInitScript(() => {
     const connect = AudioNode.prototype.connect;
@@ -83,21 +84,21 @@ export async function listenToOutput(page) {
   });
 }
 
-/** Changes settings, as the administrator; null goes back to the configuration. */
+/** Changes settings as the administrator; null restores the configuration. */
 export async function setting(body) {
   expect((await administrator('PATCH', '/api/admin/config', body)).status).toBe(200);
 }
 
-/** Changes what is kept. */
+/** Changes what is stored of turns. */
 export const keep = (what) => setting({ 'history.keep': what });
 
-/** Expects no fault of accessibility in what the page shows. */
+/** Expects no accessibility faults on the page. */
 export async function accessible(page) {
   const found = await new AxeBuilder({ page }).analyze();
   expect(found.violations.map((one) => `${one.id}: ${one.nodes.map((node) => node.html).join(' | ')}`)).toEqual([]);
 }
 
-/** Expects a chart of this name that is drawn in the colour of this variable of now, as wide as there is room. */
+/** Expects a chart with this name, drawn in the current colour of this variable, at full width. */
 export async function drawn(page, name, colour = '--accent') {
   const chart = page.getByRole('img', { name });
   await expect(chart).toBeVisible();
@@ -110,9 +111,9 @@ export async function drawn(page, name, colour = '--accent') {
   await expect.poll(look).toEqual({ isDrawn: true, isWide: true });
 }
 
-/** Runs the tests of a file only where this is given; otherwise says once why they are skipped. */
+/** Runs the tests of a file only if `given`; otherwise prints once why they are skipped. */
 export function onlyIf(tests, given, reason) {
-  // The processes that run tests read the files again.
+  // Worker processes load the files again.
   if (!given && process.env.TEST_WORKER_INDEX === undefined) console.log(`skipped: ${reason}`);
   tests.skip(!given, reason);
 }

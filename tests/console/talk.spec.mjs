@@ -1,5 +1,6 @@
-// The page as a device against a real server: a typed turn, a spoken turn in each mode, a file as microphone, interrupting,
-// tools of the page, the three framings, and what is left without a secure context. The model of the tests calls the lamp.
+// The page as a device against a real server: a typed turn, a spoken turn in each mode, a file as microphone,
+// interruption, tools of the page, the three framings, and use without a secure context. The model of the tests calls
+// the lamp.
 import { expect, listenToOutput, operator, test } from './support.mjs';
 
 const wav = process.env.CONSOLE_WAV ?? '';
@@ -7,20 +8,20 @@ const state = (page) => page.locator('.head .badge[role=status]');
 const replies = (page) => page.locator('.device.wrap');
 const words = (page) => page.locator('.you.wrap');
 
-/** Waits until a whole reply was played. */
+/** Waits for the end of a reply. */
 async function answered(page, atLeast = 1) {
   await expect(replies(page).nth(atLeast - 1)).toBeVisible({ timeout: 20_000 });
-  await expect(state(page)).toHaveText(/idle|listens/, { timeout: 30_000 });
+  await expect(state(page)).toHaveText(/idle|listening/, { timeout: 30_000 });
 }
 
-test('a typed sentence is answered with words and sound, and the lamp is lit by a tool', async ({ page, open, faults }) => {
+test('a typed message is answered with text and audio, and a tool turns on the lamp', async ({ page, open, faults }) => {
   await listenToOutput(page);
   await open('talk');
   await page.getByText('Details and frames').click();
   await page.getByRole('button', { name: 'Connect', exact: true }).click();
   await expect(page.locator('.frames pre', { hasText: '"tools":[' })).toBeVisible({ timeout: 15_000 });
-  await page.getByLabel('Write a sentence').fill('Turn on the lamp');
-  await page.getByRole('button', { name: 'Send' }).click();
+  await page.getByLabel('Type a message').fill('Turn on the lamp');
+  await page.getByRole('button', { name: 'Send', exact: true }).click();
   await expect(words(page)).toHaveText(/Turn on the lamp/);
   await answered(page);
   await expect(words(page)).toHaveCount(1);
@@ -30,15 +31,15 @@ test('a typed sentence is answered with words and sound, and the lamp is lit by 
   await page.getByRole('link', { name: 'Live' }).click();
   const turn = page.locator('article', { hasText: 'Turn on the lamp' }).first();
   await expect(turn).toContainText('answered');
-  await expect(turn).toContainText(/\d+ % of the wait of/);
+  await expect(turn).toContainText(/\d+% of the [\d.]+ m?s wait/);
   expect(faults).toEqual([]);
 });
 
-test('who disconnects and writes again at once is answered each time', async ({ page, open, faults }) => {
+test('messages right after a disconnect are answered', async ({ page, open, faults }) => {
   await open('talk');
   for (const round of [1, 2, 3]) {
-    await page.getByLabel('Write a sentence').fill(`Turn on the lamp, round ${round}`);
-    await page.getByRole('button', { name: 'Send' }).click();
+    await page.getByLabel('Type a message').fill(`Turn on the lamp, round ${round}`);
+    await page.getByRole('button', { name: 'Send', exact: true }).click();
     await expect(words(page).nth(round - 1)).toHaveText(new RegExp(`round ${round}`));
     await answered(page, round);
     await page.getByRole('button', { name: 'Disconnect' }).click();
@@ -47,7 +48,7 @@ test('who disconnects and writes again at once is answered each time', async ({ 
   expect(faults).toEqual([]);
 });
 
-test('a held button sends speech, the lamp is lit by voice, and the answer is spoken', async ({ page, open, faults }) => {
+test('a held button sends speech, which turns on the lamp and gets a spoken reply', async ({ page, open, faults }) => {
   test.skip(!wav, 'CONSOLE_WAV names no recording');
   await listenToOutput(page);
   await open('talk');
@@ -55,7 +56,7 @@ test('a held button sends speech, the lamp is lit by voice, and the answer is sp
   const hold = page.getByRole('button', { name: /Hold to talk|Release/ });
   await hold.hover();
   await page.mouse.down();
-  await expect(state(page)).toHaveText('listens', { timeout: 15_000 });
+  await expect(state(page)).toHaveText('listening', { timeout: 15_000 });
   await expect.poll(() => page.getByRole('meter', { name: 'You' }).evaluate((meter) => meter.value), { intervals: [30] }).toBeGreaterThan(0.3);
   await page.waitForTimeout(2_000);
   await page.mouse.up();
@@ -71,7 +72,7 @@ test('the space bar holds the button', async ({ page, open, faults }) => {
   test.skip(!wav, 'CONSOLE_WAV names no recording');
   await open('talk');
   await page.keyboard.down('Space');
-  await expect(state(page)).toHaveText('listens', { timeout: 15_000 });
+  await expect(state(page)).toHaveText('listening', { timeout: 15_000 });
   await page.waitForTimeout(2_000);
   await page.keyboard.up('Space');
   await answered(page);
@@ -79,25 +80,25 @@ test('the space bar holds the button', async ({ page, open, faults }) => {
 });
 
 for (const mode of ['Automatic', 'Realtime']) {
-  test(`${mode}: the server hears the end of speech by itself`, async ({ page, open, faults }) => {
+  test(`${mode}: the server detects the end of speech`, async ({ page, open, faults }) => {
     test.skip(!wav, 'CONSOLE_WAV names no recording');
     await open('talk');
     await page.getByLabel(mode).check();
-    await page.getByRole('button', { name: 'Begin to listen' }).click();
+    await page.getByRole('button', { name: 'Start listening' }).click();
     await answered(page);
-    await expect(state(page)).toHaveText('listens', { timeout: 20_000 });
-    await page.getByRole('button', { name: 'End the conversation' }).click();
+    await expect(state(page)).toHaveText('listening', { timeout: 20_000 });
+    await page.getByRole('button', { name: 'End conversation' }).click();
     await expect(state(page)).toHaveText('not connected');
     expect(faults).toEqual([]);
   });
 }
 
 for (const [mode, framing] of [['Hold to talk', '2'], ['Automatic', '3']]) {
-  test(`a file is spoken in place of the microphone: ${mode}, framing ${framing}`, async ({ page, open, faults }) => {
+  test(`a file is sent in place of the microphone: ${mode}, framing ${framing}`, async ({ page, open, faults }) => {
     test.skip(!wav, 'CONSOLE_WAV names no recording');
     await open('talk');
     await page.getByText('Details and frames').click();
-    await page.getByLabel('Version of the binary frames').selectOption(framing);
+    await page.getByLabel('Binary frame version').selectOption(framing);
     await page.getByLabel(mode, { exact: true }).check();
     await page.locator('input[type=file]').setInputFiles(wav);
     await answered(page);
@@ -108,16 +109,16 @@ for (const [mode, framing] of [['Hold to talk', '2'], ['Automatic', '3']]) {
 
 test('a reply is interrupted', async ({ page, open, faults }) => {
   await open('talk');
-  await page.getByLabel('Write a sentence').fill('Tell me a story');
-  await page.getByRole('button', { name: 'Send' }).click();
-  await expect(state(page)).toHaveText('speaks', { timeout: 20_000 });
+  await page.getByLabel('Type a message').fill('Tell me a story');
+  await page.getByRole('button', { name: 'Send', exact: true }).click();
+  await expect(state(page)).toHaveText('speaking', { timeout: 20_000 });
   await expect(replies(page).first()).toBeVisible();
   await page.getByRole('button', { name: 'Interrupt' }).click();
   await expect(state(page)).toHaveText('idle', { timeout: 2_000 });
   expect(faults).toEqual([]);
 });
 
-test('without a secure context, writing works and replies are played as files', async ({ page, open, faults }) => {
+test('without a secure context, typing works and replies are played as files', async ({ page, open, faults }) => {
   await listenToOutput(page);
   await page.addInitScript(() => {
     Object.defineProperty(window, 'isSecureContext', { value: false });
@@ -126,16 +127,16 @@ test('without a secure context, writing works and replies are played as files', 
     delete window.AudioWorkletNode;
   });
   await open('talk');
-  await expect(page.getByText('The browser gives no microphone to this page.')).toBeVisible();
-  await expect(page.getByRole('button', { name: 'Hold to talk (or the space bar)' })).toBeDisabled();
-  await page.getByLabel('Write a sentence').fill('Hello');
-  await page.getByRole('button', { name: 'Send' }).click();
+  await expect(page.getByText('Microphone access needs HTTPS or localhost.')).toBeVisible();
+  await expect(page.getByRole('button', { name: 'Hold to talk (or hold Space)' })).toBeDisabled();
+  await page.getByLabel('Type a message').fill('Hello');
+  await page.getByRole('button', { name: 'Send', exact: true }).click();
   await answered(page, 2);
   await expect.poll(() => page.evaluate(() => window.loudest), { timeout: 15_000 }).toBeGreaterThan(0.02);
   expect(faults).toEqual([]);
 });
 
-test('an order of the server reaches the page', async ({ page, open, faults }) => {
+test('a command of the server reaches the page', async ({ page, open, faults }) => {
   await open('talk');
   await page.getByRole('button', { name: 'Connect', exact: true }).click();
   await expect(state(page)).toHaveText('idle', { timeout: 15_000 });

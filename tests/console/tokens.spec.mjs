@@ -1,14 +1,15 @@
-// Tokens and policies of tools on Tools and Devices, against a real server. Not for tools and devices themselves.
+// Tool permissions, and the tokens of tool clients and devices, against a real server. Not for tools and devices
+// themselves.
 import { accessible, expect, operator, test } from './support.mjs';
 
 const json = async (path) => JSON.parse((await operator('GET', path)).body);
 
-test('a token lets a tool client in until it is revoked', async ({ page, open }) => {
+test('a tool client connects with a token until it is revoked', async ({ page, open }) => {
   await open('tools');
-  const card = page.getByRole('region', { name: 'Tokens of tool clients' });
-  await card.getByLabel('Name of the token (optional)').fill("Anna's PC");
-  await card.getByRole('button', { name: 'Make a token' }).click();
-  const address = await card.getByLabel('Address with the token (MCP_ENDPOINT)').inputValue();
+  const card = page.getByRole('region', { name: 'Tool client tokens' });
+  await card.getByLabel('Token name (optional)').fill("Anna's PC");
+  await card.getByRole('button', { name: 'Create token' }).click();
+  const address = await card.getByLabel('Address with token (MCP_ENDPOINT)').inputValue();
   expect(address).toContain(await card.getByLabel('Token', { exact: true }).inputValue());
   const dial = () => page.evaluate((url) => new Promise((told) => {
     window.dialled = new WebSocket(url);
@@ -29,51 +30,51 @@ test('a token lets a tool client in until it is revoked', async ({ page, open })
   expect(tokens.filter((token) => token.name === "Anna's PC" && token.revoked)).toHaveLength(1);
 });
 
-test('what models may do with a tool is chosen by its name and by a pattern', async ({ page, open, faults }) => {
+test('the permission of a tool is set by its name and by a pattern', async ({ page, open, faults }) => {
   const policyOf = async (name) => {
     const { sources } = await json('/api/tools');
     return sources.find((source) => source.name === 'builtin').tools.find((tool) => tool.name === name).policy;
   };
   await open('tools');
-  const choice = page.getByRole('region', { name: 'builtin' }).getByLabel('What models may do with builtin/get_current_time');
+  const choice = page.getByRole('region', { name: 'builtin' }).getByLabel('Permission for builtin/get_current_time');
   await choice.selectOption('never');
   await expect.poll(() => policyOf('get_current_time')).toBe('never');
-  const card = page.getByRole('region', { name: 'What models may do' });
+  const card = page.getByRole('region', { name: 'Tool permissions' });
   await card.getByRole('textbox').fill('builtin');
-  await card.getByRole('button', { name: 'Add a line' }).click();
+  await card.getByRole('button', { name: 'Add rule' }).click();
   await expect(card.getByRole('alert')).toContainText('SOURCE/TOOL');
   await card.getByRole('textbox').fill('builtin/*');
-  await card.getByRole('combobox', { name: 'What models may do', exact: true }).selectOption('ask');
-  await card.getByRole('button', { name: 'Add a line' }).click();
+  await card.getByRole('combobox', { name: 'Permission', exact: true }).selectOption('ask');
+  await card.getByRole('button', { name: 'Add rule' }).click();
   await expect(card.getByText('builtin/*', { exact: true })).toBeVisible();
   await expect(choice).toHaveValue('never');
   await accessible(page);
-  await card.getByRole('button', { name: 'Remove the line builtin/get_current_time' }).click();
+  await card.getByRole('button', { name: 'Remove the rule builtin/get_current_time' }).click();
   await expect(choice).toHaveValue('ask');
-  await card.getByRole('button', { name: 'Remove the line builtin/*' }).click();
+  await card.getByRole('button', { name: 'Remove the rule builtin/*' }).click();
   await expect(choice).toHaveValue('');
   expect(await policyOf('get_current_time')).toBe(null);
-  await card.getByLabel('Tools whose definition has changed:').selectOption('never');
-  await expect.poll(() => page.reload().then(() => card.getByLabel('Tools whose definition has changed:').inputValue())).toBe('never');
-  await card.getByLabel('Tools whose definition has changed:').selectOption('ask');
-  await expect(card.getByLabel('Tools whose definition has changed:')).toBeEnabled();
+  await card.getByLabel('Tools with a changed definition:').selectOption('never');
+  await expect.poll(() => page.reload().then(() => card.getByLabel('Tools with a changed definition:').inputValue())).toBe('never');
+  await card.getByLabel('Tools with a changed definition:').selectOption('ask');
+  await expect(card.getByLabel('Tools with a changed definition:')).toBeEnabled();
   expect(faults.filter((fault) => !fault.includes('400'))).toEqual([]);
 });
 
-test('a token of a device is made for a program and revoked', async ({ page, open, request, faults }) => {
+test('a token of a device is created for a program and revoked', async ({ page, open, request, faults }) => {
   const id = '02:00:00:00:0c:21';
   const headers = { 'device-id': id, 'client-id': '5d3c6f0e-7f5b-4a3e-9c1a-000000000021' };
   const answer = await request.post('/xiaozhi/ota/', { headers, data: { application: { version: '2.4.2' } } });
   expect(answer.status()).toBe(200);
   await open('devices');
   await page.getByRole('link', { name: id }).click();
-  await page.getByRole('button', { name: 'Make a token' }).click();
+  await page.getByRole('button', { name: 'Create token' }).click();
   await expect(page.getByLabel('Client-Id')).toHaveValue(headers['client-id']);
   await expect(page.getByLabel('Authorization')).toHaveValue(/^Bearer \S+\.\d+$/);
   await accessible(page);
-  await page.getByRole('button', { name: 'Revoke its tokens' }).click();
-  await page.getByRole('dialog').getByRole('button', { name: 'Revoke its tokens' }).click();
-  await expect(page.getByText('The tokens of this device are revoked.')).toBeVisible();
+  await page.getByRole('button', { name: 'Revoke tokens' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Revoke tokens' }).click();
+  await expect(page.getByText('Tokens revoked.')).toBeVisible();
   await expect(page.getByLabel('Authorization')).toHaveCount(0);
   expect((await operator('DELETE', `/api/devices/${id}`)).status).toBe(204);
   expect(faults).toEqual([]);

@@ -1,11 +1,11 @@
-// Makes a video of what a page shows, with the encoder of another browser: that of Playwright would have to be downloaded. The
-// sound is not in it. Not for what the page does.
+// Records a page as a video without sound, with the encoder of another browser page: Playwright's encoder would have to
+// be downloaded. Not for controlling the page.
 import { chromium } from '@playwright/test';
 import config from './playwright.config.mjs';
 
 const FRAMES_PER_SECOND = 10;
 
-/** Begins a video of a page. Returns what ends it, which returns the WebM file. */
+/** Starts a video of a page. Returns a function that ends it and returns the WebM file. */
 export async function startVideo(page, size) {
   const browser = await chromium.launch({ executablePath: config.use.launchOptions.executablePath, args: ['--no-sandbox'] });
   const encoder = await browser.newPage();
@@ -31,7 +31,7 @@ function record({ width, height, rate }) {
     const bytes = Uint8Array.fromBase64(jpeg);
     pen.drawImage(await createImageBitmap(new Blob([bytes], { type: 'image/jpeg' })), 0, 0, width, height);
   };
-  // A picture that stays is recorded too.
+  // Records unchanged pictures too.
   const again = setInterval(() => pen.drawImage(canvas, 0, 0), 1_000 / rate);
   window.finish = async () => {
     clearInterval(again);

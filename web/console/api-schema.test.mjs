@@ -1,11 +1,11 @@
-// Checks which types the generator makes of a description's shapes. Not for the shapes of the server.
+// Checks the types generated from schemas. Not for the schemas of the server.
 import { describe, expect, it } from 'vitest';
 import { fileOf, typeOf } from './api-schema.mjs';
 
 const of = (name) => ({ $ref: `#/components/schemas/${name}` });
 
 describe('a type', () => {
-  it('is that of the values', () => {
+  it('is the type of the values', () => {
     expect(typeOf({ type: 'integer', format: 'int64', minimum: 0 })).toBe('number');
     expect(typeOf({ type: ['string', 'null'], description: 'a' })).toBe('string | null');
     expect(typeOf({ type: 'string', enum: ['a', "it's", 'b\\c'] })).toBe(`'a' | "it's" | "b\\\\c"`);
@@ -25,7 +25,7 @@ describe('a type', () => {
     expect(typeOf({ oneOf: [{ type: 'string' }, { type: 'string', maxLength: 5 }] })).toBe('string');
   });
 
-  it('of an object has its fields, and others where they are told', () => {
+  it('of an object has its fields, and additional ones if described', () => {
     expect(typeOf({ type: 'object', required: ['a'], properties: { a: { type: 'string' }, 'b-c': { type: 'boolean' } } })).toBe("{\n  a: string;\n  'b-c'?: boolean;\n}");
     expect(typeOf({ type: 'object' })).toBe('Record<string, unknown>');
     expect(typeOf({ type: 'object', additionalProperties: false })).toBe('Record<string, never>');
@@ -33,7 +33,7 @@ describe('a type', () => {
     expect(typeOf({ properties: { a: of('A') }, additionalProperties: {} })).toBe("{\n  a?: components['schemas']['A'];\n} & Record<string, unknown>");
   });
 
-  it('is not made of what the generator does not know', () => {
+  it('is not generated from unknown keywords', () => {
     expect(() => typeOf({ type: 'string', not: {} })).toThrow('`not`');
     expect(() => typeOf({ type: 'text' })).toThrow('`text`');
     expect(() => typeOf({ $ref: '#/other' })).toThrow('`#/other`');
@@ -48,7 +48,7 @@ describe('the file', () => {
     expect(text).toContain('    /** All. * / */\n    A: {\n      /**\n       * One\n       * two.\n       */\n      b?: number;\n    };\n  };\n}\n');
   });
 
-  it('is not made of a description without shapes, or with one that is not known', () => {
+  it('is not generated without schemas, or from unknown keywords', () => {
     expect(() => fileOf({})).toThrow('no shapes');
     expect(() => fileOf({ components: { schemas: { A: { if: {} } } } })).toThrow('the shape A: unknown keyword `if`');
   });

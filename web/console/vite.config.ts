@@ -1,4 +1,4 @@
-// How the console is built and tested. What it shows is in `src`; the server embeds `dist`.
+// Build and test configuration of the console. Sources are in `src`; the server embeds `dist`.
 import { svelte } from '@sveltejs/vite-plugin-svelte';
 import { defineConfig } from 'vitest/config';
 
@@ -8,16 +8,16 @@ const proxy = Object.fromEntries(
 );
 
 export default defineConfig({
-  // Behind a proxy, the page may stand under any path.
+  // Relative: behind a proxy, the page may have any path prefix.
   base: './',
   plugins: [svelte()],
   build: {
     target: 'es2022',
     sourcemap: false,
-    // Nothing is put into a page as a data URL: the policy of the page allows files of its own only.
+    // No data URLs: the content security policy of the page allows only its own files.
     assetsInlineLimit: 0,
     reportCompressedSize: true,
-    // The licences of the packages that the built files contain, which ask for that.
+    // The licences of the bundled packages, which require it.
     license: { fileName: 'licences.md' },
   },
   worker: { format: 'es' },

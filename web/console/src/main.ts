@@ -1,4 +1,4 @@
-// Starts the console. Everything else is reached from App.svelte.
+// Mounts the console: App.svelte.
 import { mount } from 'svelte';
 import './app.css';
 import App from './App.svelte';

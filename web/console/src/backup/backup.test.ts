@@ -1,11 +1,11 @@
-// Checks which backups are whole, that what broke off is refused, and how the file is called.
+// Checks which backups are complete, that truncated ones are rejected, and the file name.
 import { describe, expect, it } from 'vitest';
 import { backupOf, BrokenOff, isWhole, nameIn } from './file';
 
 const HEADER = '{"hearken":"0.1.0"}\n';
 const END = '{"end":{"devices":1}}\n';
 
-/** Answers with these pieces; without an end, the connection breaks off after them. */
+/** Returns a response with these chunks; with `hasEnd` false, the connection fails after them. */
 function answer(pieces: readonly string[], hasEnd = true): Response {
   const left = [...pieces];
   return new Response(new ReadableStream({
@@ -19,12 +19,12 @@ function answer(pieces: readonly string[], hasEnd = true): Response {
 }
 
 describe('a backup', () => {
-  it('is whole if its last line is the end line', () => {
+  it('is complete if its last line is the end line', () => {
     for (const text of [HEADER + END, `cut","x":1}\n${END}`, END.trimEnd(), '{"end":{}}']) expect(isWhole(text), text).toBe(true);
     for (const text of ['', '\n', HEADER, END + HEADER, '{"end":{"dev', '{"end":null}', '{"end":5}', 'null', '5']) expect(isWhole(text), text).toBe(false);
   });
 
-  it('is read whole, and its bytes are counted', async () => {
+  it('is read completely, and its bytes are counted', async () => {
     const counts: number[] = [];
     const row = `{"devices":{"name":"${'x'.repeat(70_000)}"}}\n`;
     const file = await backupOf(answer([HEADER, row, END]), (count) => counts.push(count));
@@ -32,14 +32,14 @@ describe('a backup', () => {
     expect(counts).toEqual([HEADER.length, HEADER.length + row.length, file.size]);
   });
 
-  it('that broke off is refused, whether the connection tells it or not', async () => {
+  it('that is truncated is rejected, with or without an error of the connection', async () => {
     await expect(backupOf(answer([HEADER, '{"devices":'], false), () => undefined)).rejects.toThrow(BrokenOff);
     await expect(backupOf(answer([HEADER, END], false), () => undefined)).rejects.toThrow(BrokenOff);
     await expect(backupOf(answer([HEADER]), () => undefined)).rejects.toThrow(BrokenOff);
     await expect(backupOf(new Response(null, { status: 204 }), () => undefined)).rejects.toThrow(BrokenOff);
   });
 
-  it('is called as the server says', () => {
+  it('has the file name of the response', () => {
     expect(nameIn('attachment; filename="hearken-2030-01-31.backup"')).toBe('hearken-2030-01-31.backup');
     for (const odd of [null, 'attachment', 'attachment; filename="../x"']) expect(nameIn(odd)).toBe('hearken.backup');
   });

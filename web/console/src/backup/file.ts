@@ -1,22 +1,22 @@
-// A backup as it arrives: how much of it is there, whether it is whole, and its name. Not for asking for one or saving it.
+// A backup during download: the received size, whether it is complete, and its name. Not for requesting or saving it.
 
-/** The end line of a backup is not longer than this, in bytes. */
+/** Maximum length of the end line of a backup, in bytes. */
 const LONGEST_END = 65_536;
 
-/** A backup that broke off: it lacks its end. */
+/** Error of a truncated backup: its end line is missing. */
 export class BrokenOff extends Error {
   constructor() {
-    super('the backup broke off');
+    super('the backup is truncated');
     this.name = 'BrokenOff';
   }
 }
 
-/** Reads a backup, and tells how many bytes have come. Throws `BrokenOff` unless it is whole. */
-export async function backupOf(response: Response, tell: (count: number) => void): Promise<Blob> {
+/** Reads a backup and reports the number of bytes received. Throws `BrokenOff` unless it is complete. */
+export async function backupOf(response: Response, report: (count: number) => void): Promise<Blob> {
   let count = 0;
   const counter = new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>({
     transform(chunk, controller) {
-      tell((count += chunk.byteLength));
+      report((count += chunk.byteLength));
       controller.enqueue(chunk);
     },
   });
@@ -25,7 +25,7 @@ export async function backupOf(response: Response, tell: (count: number) => void
   return file;
 }
 
-/** Returns true if a text whose begin may be missing ends with the end line of a backup: `{"end": {…}}`. */
+/** Returns true if a text, which may lack its start, ends with the end line of a backup: `{"end": {…}}`. */
 export function isWhole(text: string): boolean {
   try {
     const last = JSON.parse(text.trimEnd().split('\n').at(-1) ?? '') as { end?: unknown } | null;
@@ -35,7 +35,7 @@ export function isWhole(text: string): boolean {
   }
 }
 
-/** Returns the name of the file that a response gives: `attachment; filename="hearken-2030-01-31.backup"`. */
+/** Returns the file name in a Content-Disposition header: `attachment; filename="hearken-2030-01-31.backup"`. */
 export function nameIn(disposition: string | null): string {
   return /filename="([\w.-]+)"/.exec(disposition ?? '')?.[1] ?? 'hearken.backup';
 }

@@ -1,5 +1,5 @@
-// What was used, as numbers: amounts of a measure, days without a gap, shares, names of reached limits, and numbers as a person
-// reads them. Not for words, which are in words.ts.
+// Usage as numbers: amounts of a measure, days without gaps, shares, reached limits with their names, and number formats.
+// Not for texts: see words.ts.
 import { number } from '../lib/format';
 import type { Measure, ReachedLimit, Sums, Usage, UsageDay } from '../lib/types';
 import { topOf } from '../ui/chart';
@@ -15,7 +15,7 @@ export function amountOf(sums: Sums, measure: Measure): number {
   return measure === 'seconds' ? sums.heard_seconds + sums.said_seconds : sums.cost;
 }
 
-/** Returns every day from the first to the last, such as `2030-01-31`; those without use hold zeros. */
+/** Returns every day from the first to the last, such as `2030-01-31`; days without usage are zero. */
 export function filled({ from, today, days }: Pick<Usage, 'from' | 'today' | 'days'>): UsageDay[] {
   const known = new Map(days.map((one) => [one.day, one]));
   const all: UsageDay[] = [];
@@ -26,12 +26,12 @@ export function filled({ from, today, days }: Pick<Usage, 'from' | 'today' | 'da
   return all;
 }
 
-/** Returns how much of the whole a part is, from 0 to 1. */
+/** Returns the share of a part in the whole, from 0 to 1. */
 export function shareOf(part: number, whole: number): number {
   return whole > 0 ? Math.min(1, part / whole) : 0;
 }
 
-/** Returns a round number that no amount exceeds: the upper end of an axis. */
+/** Returns the upper end of an axis: a round number, at least the largest amount. */
 export function roundTop(amounts: readonly number[], measure: Measure): number {
   const most = Math.max(0, ...amounts);
   const unit = measure !== 'seconds' || most < 60 ? 1 : most < 3_600 ? 60 : 3_600;
@@ -40,7 +40,7 @@ export function roundTop(amounts: readonly number[], measure: Measure): number {
 
 export interface NamedLimit extends ReachedLimit { name: string }
 
-/** Returns the limits that are reached, with the name of the device or role, or its id where it has none. */
+/** Returns the reached limits with the name of the device or role, or its id if it has no name. */
 export function reachedBy({ reached, devices, roles }: Pick<Usage, 'reached' | 'devices' | 'roles'>): NamedLimit[] {
   const names = {
     device: new Map(devices.map((one) => [one.client, one.name])),
@@ -50,7 +50,7 @@ export function reachedBy({ reached, devices, roles }: Pick<Usage, 'reached' | '
   return reached.map((one) => ({ ...one, name: names[one.of].get(one.id) || one.id }));
 }
 
-/** Formats money with the currency, where it is known: up to four decimals, or four digits of less than 1. */
+/** Formats an amount of money with the currency, if known: at most four decimals, or four significant digits below 1. */
 export function money(amount: number, currency: string, tag: string): string {
   const digits = Math.abs(amount) < 1 ? { maximumSignificantDigits: 4 } : { maximumFractionDigits: 4 };
   const text = new Intl.NumberFormat(tag, digits).format(amount);
@@ -80,7 +80,7 @@ export function percent(share: number, tag: string): string {
   return new Intl.NumberFormat(tag, { style: 'percent', maximumFractionDigits: 1 }).format(share);
 }
 
-/** Formats a day such as `2030-01-31`, wherever the browser is. */
+/** Formats a day such as `2030-01-31`, regardless of the browser's time zone. */
 export function dayText(day: string, tag: string, isShort = false): string {
   const form: Intl.DateTimeFormatOptions = isShort ? { month: 'numeric', day: 'numeric' } : { dateStyle: 'medium' };
   return new Intl.DateTimeFormat(tag, { ...form, timeZone: 'UTC' }).format(new Date(day));

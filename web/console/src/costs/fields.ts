@@ -1,4 +1,4 @@
-// The settings of the section `usage` in their groups, and what is wrong with a value. Not for words, nor for saving them.
+// The settings of the section `usage` in groups, and the fault of a value. Not for texts, nor for saving them.
 
 export const GROUPS = [
   { group: 'total', fields: ['total_tokens', 'total_seconds', 'total_cost'] },
@@ -14,7 +14,7 @@ const MONEY: readonly UsageField[] = ['total_cost', 'device_cost', 'asr_price_pe
 export const keyOf = (field: UsageField): string => `usage.${field}`;
 export const isMoney = (field: UsageField): boolean => MONEY.includes(field);
 
-/** Returns which kind of number a text is not; null where it may be sent, or is not known yet. */
+/** Returns the kind of number that a text should be but is not; null if it is valid or not loaded yet. */
 export function faultOf(field: UsageField, text: string | undefined): 'whole' | 'amount' | null {
   if (text === undefined || field === 'currency') return null;
   const typed = text.trim();

@@ -1,8 +1,8 @@
-// What was used, as a chart shows it: one measure, day by day. Not for its words.
+// Usage as a series of a chart: one measure by day. Not for its texts.
 import type { Measure, Usage } from '../lib/types';
 import { amountOf, filled, roundTop } from './amounts';
 
-/** The amount of each day at its number in `x`, the names of the days, the top of the axis, and the sum. */
+/** Amounts by day with their indices in `x`, the days, the top of the axis, and the sum. */
 export interface DaySeries { days: string[]; x: number[]; amounts: number[]; top: number; sum: number }
 
 export function seriesOf(usage: Pick<Usage, 'from' | 'today' | 'days'>, measure: Measure): DaySeries {

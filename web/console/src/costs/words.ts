@@ -1,4 +1,4 @@
-// What was used and what is limited, in words of the language. Not for the numbers: see amounts.ts.
+// Texts for usage and limits. Not for the numbers: see amounts.ts.
 import { language, t } from '../i18n/index.svelte';
 import { href } from '../lib/router.svelte';
 import type { Measure, UsageKind, UsageLimits } from '../lib/types';
@@ -10,7 +10,7 @@ export const labelOf = (measure: Measure): string => t(`costs.measure.${measure}
 export const kindOf = (kind: UsageKind): string => t(KINDS[kind]);
 export const inWords = (amount: number, measure: Measure, currency: string): string => amountText(amount, measure, currency, language.tag);
 
-/** Names the limits that are set; 0 sets none. */
+/** Returns the limits that are set as text; 0 is no limit. */
 export function limitsOf(limits: UsageLimits, currency: string): string {
   const set = MEASURES.filter((measure) => limits[measure] > 0);
   const named = set.map((measure) => `${labelOf(measure)}: ${inWords(limits[measure], measure, currency)}`);
@@ -19,7 +19,7 @@ export function limitsOf(limits: UsageLimits, currency: string): string {
 
 export const reachedText = ({ of, name, limit }: NamedLimit): string => t(`costs.reached.${of}`, { name, measure: labelOf(limit) });
 
-/** Returns where more is to be seen of what a limit is about; null where it is about all together. */
+/** Returns the address of the device or role of a limit; null for an overall limit. */
 export function placeOf({ of, id }: NamedLimit): string | null {
   return of === 'total' ? null : href(of === 'device' ? 'devices' : 'roles', id);
 }

@@ -1,10 +1,10 @@
-// Kept turns by day and client, the times of an answer as its timeline tells them, and as much of it as is spoken to try a
-// voice. Not for loading or showing them.
+// Stored turns by day and client, the model's times in a turn, and the part of a reply that is spoken to try a voice.
+// Not for loading or showing turns.
 import type { HistorySummary, KeptTurn, Turn } from '../lib/types';
 
 export interface Group { key: string; client: string; began: string; turns: KeptTurn[] }
 
-/** Groups turns by the day in this time zone and by client. Groups, and turns in them, keep the order of the turns. */
+/** Groups turns by day (local time zone) and client, in the order of the turns. */
 export function grouped(turns: readonly KeptTurn[]): Group[] {
   const groups = new Map<string, Group>();
   for (const turn of turns) {
@@ -21,12 +21,12 @@ function dayOf(text: string): string {
   return `${at.getFullYear()}-${at.getMonth() + 1}-${at.getDate()}`;
 }
 
-/** Returns each client once, the latest first. */
+/** Returns each client once, most recent first. */
 export function clientsOf(summary: Pick<HistorySummary, 'clients'>): string[] {
   return [...new Set(summary.clients.map((one) => one.client))];
 }
 
-/** Returns how long the model took: to its first word, and from its begin to its end. Null where it is not known. */
+/** Returns the model's times in milliseconds: to its first word, and in total; null if unknown. */
 export function modelTimes(turn: Pick<Turn, 'spans'>): { first: number | null; total: number | null } {
   const named = (name: string) => turn.spans.filter((span) => span.name === name && span.end_ms !== null);
   const first = named('model_first_word')[0];
@@ -39,10 +39,10 @@ export function modelTimes(turn: Pick<Turn, 'spans'>): { first: number | null; t
   };
 }
 
-/** Most characters that the server lets the synthesiser speak in a test. */
+/** Maximum number of characters that the server synthesises in a test. */
 const SPOKEN = 1_000;
 
-/** Returns as much of a text as can be spoken at once, up to the end of a word where it is longer. */
+/** Returns the part of a text that can be synthesised at once, cut at the end of a word if it is too long. */
 export function beginningOf(text: string): string {
   const letters = [...text.trim()];
   if (letters.length <= SPOKEN) return letters.join('');

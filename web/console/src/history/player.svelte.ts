@@ -1,14 +1,14 @@
-// Plays the sounds of a turn on its time axis: play, pause, seek; one turn at a time. Decodes them itself, so that the page's
-// policy needs no sound from elsewhere. Not for the buttons.
+// Plays the audio of a turn on its time axis: play, pause, seek; one turn at a time. Decodes the files itself, so that
+// the content security policy need not allow media. Not for the buttons.
 import type { Voice } from '../lib/types';
 import type { Interval } from '../live/culprit';
 import { partsFrom, type Track } from './tracks';
 
 export class Player {
-  /** The position, in milliseconds since the turn began. */
+  /** Position in milliseconds since the start of the turn. */
   at = $state(0);
   playing = $state(false);
-  /** The one that was played last. */
+  /** Player that was started last. */
   private static last: Player | null = null;
   private context: AudioContext | null = null;
   private readonly sounds = new Map<Voice, AudioBuffer>();
@@ -25,7 +25,7 @@ export class Player {
     this.at = reach.from;
   }
 
-  /** Plays from the position on, from the beginning if it is at the end. Loads the sounds the first time. */
+  /** Plays from the position, or from the start if it is at the end. Loads the audio the first time. */
   async play(): Promise<void> {
     const context = (this.context ??= new AudioContext());
     await context.resume();

@@ -1,4 +1,4 @@
-// Which language fits a browser, and values in place of names. Not for the words.
+// The language for a browser's preferences, and the values of placeholders. Not for the texts.
 
 export const LANGUAGES = ['en', 'zh'] as const;
 export type Language = (typeof LANGUAGES)[number];
@@ -12,7 +12,7 @@ export function preferred(wanted: readonly string[]): Language {
   return 'en';
 }
 
-/** Puts values in place of `{name}`. */
+/** Replaces placeholders such as `{name}`; one without a value stays. */
 export function fill(text: string, values: Record<string, string | number>): string {
   return text.replace(/\{(\w+)\}/g, (whole, name: string) => String(values[name] ?? whole));
 }

@@ -1,9 +1,10 @@
-// The language of the console: chosen by the browser, then by the person. Not for the words, which are in the dictionaries.
+// The language of the console: chosen by the browser, then by the user. Not for the texts, which are in the dictionaries.
 import { recall, remember } from '../lib/storage';
 import { fill, type Language, LANGUAGES, preferred } from './choose';
 import { en } from './en';
 import { enAccounts } from './en-accounts';
 import { enCosts } from './en-costs';
+import { enErrors } from './en-errors';
 import { enManage } from './en-manage';
 import { enRoles } from './en-roles';
 import { enServices } from './en-services';
@@ -11,6 +12,7 @@ import { enSetup } from './en-setup';
 import { zh } from './zh';
 import { zhAccounts } from './zh-accounts';
 import { zhCosts } from './zh-costs';
+import { zhErrors } from './zh-errors';
 import { zhManage } from './zh-manage';
 import { zhRoles } from './zh-roles';
 import { zhServices } from './zh-services';
@@ -18,13 +20,13 @@ import { zhSetup } from './zh-setup';
 
 export { type Language, LANGUAGES };
 export type Key =
-  | keyof typeof en | keyof typeof enAccounts | keyof typeof enCosts | keyof typeof enManage | keyof typeof enRoles | keyof typeof enServices
-  | keyof typeof enSetup;
+  | keyof typeof en | keyof typeof enAccounts | keyof typeof enCosts | keyof typeof enErrors | keyof typeof enManage
+  | keyof typeof enRoles | keyof typeof enServices | keyof typeof enSetup;
 export type Words = Record<Key, string>;
 
 export const dictionaries: Record<Language, Words> = {
-  en: { ...en, ...enAccounts, ...enCosts, ...enManage, ...enRoles, ...enServices, ...enSetup },
-  zh: { ...zh, ...zhAccounts, ...zhCosts, ...zhManage, ...zhRoles, ...zhServices, ...zhSetup },
+  en: { ...en, ...enAccounts, ...enCosts, ...enErrors, ...enManage, ...enRoles, ...enServices, ...enSetup },
+  zh: { ...zh, ...zhAccounts, ...zhCosts, ...zhErrors, ...zhManage, ...zhRoles, ...zhServices, ...zhSetup },
 };
 
 class LanguageState {
@@ -51,7 +53,7 @@ class LanguageState {
 
 export const language = new LanguageState();
 
-/** Returns the words of a key in the language of now. */
+/** Returns the text of a key in the current language. */
 export function t(key: Key, values: Record<string, string | number> = {}): string {
   return fill(dictionaries[language.now][key], values);
 }

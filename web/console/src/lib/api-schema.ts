@@ -4,54 +4,59 @@ export interface components {
   schemas: {
     /** Body of the request to accept changed definitions. */
     Accept: {
+      /** Agent whose tool clients are included; `default` if omitted. */
       agent?: string | null;
+      /** Name of the source. */
       source: string;
+      /** Name of the tool; if omitted, all tools of the source. */
       tool?: string | null;
     };
-    /** Number of definitions that had changed. */
+    /** Result of accepting definitions. */
     Accepted: {
+      /** Number of definitions that had changed. */
       accepted: number;
     };
-    /** Change of an account. */
+    /** Changes to an account; omitted fields stay as they are. */
     AccountChange: {
-      /** Password, 8 to 128 characters; another one ends their sessions. */
+      /** New password, 8 to 128 characters, without spaces at its ends; ends the sessions of the account. */
       password?: string | null;
       right?: null | components['schemas']['Right'];
     };
-    /** Account as it is shown. */
+    /** Account of a user. */
     AccountShown: {
-      /** When it was added. */
+      /** Creation time. */
       created: string;
       /** Name, in lower case. */
       name: string;
-      /** What they may do. */
+      /** Right of the user. */
       right: components['schemas']['Right'];
     };
-    /** All accounts but the administrator's. */
+    /** All accounts except the administrator's. */
     AccountsShown: {
+      /** Accounts, sorted by name. */
       accounts: components['schemas']['AccountShown'][];
     };
-    /** Statistics of the server. */
+    /** Server statistics. */
     AdminMetrics: {
-      /** Connected devices. */
+      /** Number of connected devices. */
       devices: number;
-      /** Requests, where they are counted. */
+      /** Request statistics; omitted if requests are not counted. */
       http?: components['schemas']['TrafficShown'];
-      /** Use of the language models, by frontend. */
+      /** Usage of the language models, by frontend. */
       llm: Record<string, components['schemas']['LlmFigures']>;
-      /** Sessions of museum clients. */
+      /** Number of sessions of museum clients. */
       museum_sessions: number;
-      /** Connected text clients. */
+      /** Number of connected text clients. */
       text_clients: number;
     };
-    /** Body of a trial. */
+    /** Request to answer a stored turn again. */
     Again: {
-      /** Name of the model at the configured address, at most 200 characters; left out, the configured one. */
+      /** Name of the model at the configured address, at most 200 characters; empty for the configured one. */
       model?: string;
-      /** Instructions of the model, at most 8,000 characters; left out, those of the configuration. */
+      /** Instructions for the model, at most 8,000 characters; empty for the configured ones. */
       system_prompt?: string;
     };
-    /** Parameters of `alert`; firmware ignores an alert that lacks any of the three. */
+    /** Parameters of `alert`. */
     AlertOrder: {
       emotion?: null | components['schemas']['Emotion'];
       /** Text, 1 to 500 characters. */
@@ -70,13 +75,16 @@ export interface components {
       /** Current time of the server. */
       timestamp: string;
     };
-    /** Limits of one device, and of all together. */
+    /** Daily limits. */
     AllLimits: {
+      /** Limits of each device. */
       device: components['schemas']['LimitsShown'];
+      /** Limits of all clients together. */
       total: components['schemas']['LimitsShown'];
     };
-    /** All calls that wait at this instance, the oldest first. */
+    /** All pending calls of this instance. */
     AllWaiting: {
+      /** Calls, oldest first. */
       waiting: components['schemas']['WaitingShown'][];
     };
     /**
@@ -91,100 +99,116 @@ export interface components {
       /** Sum of both. */
       total_tokens: number;
     };
-    /** Who asks. */
+    /** The current user. */
     Asking: {
       /** Name; `admin` also for the admin token. */
       name: string;
-      /** What they may do. */
+      /** Right of the user. */
       right: components['schemas']['Right'];
     };
-    /** Part of the audit log. */
+    /** Page of the audit log. */
     AuditPage: {
-      /** The latest first. */
+      /** Entries, newest first. */
       entries: components['schemas']['AuditShown'][];
-      /** Value of `before` for the next page; `null` if there is none. */
+      /** Value of `before` for the next page; null on the last page. */
       next: number | null;
     };
     /** Entry of the audit log. */
     AuditShown: {
+      /** Time of the action. */
       at: string;
       /** Details, such as old and new values; contains no secrets. */
       details: Record<string, unknown>;
-      /** Number of the entry, in order of time. */
+      /** Number of the entry, in chronological order. */
       number: number;
       /** Name of the action. */
       what: string;
-      /** Author of the action. */
+      /** Name of the user who did it. */
       who: string;
     };
     /** Battery of a device. */
     Battery: {
-      /** True while it is charged, if the device tells. */
+      /** True while the battery is being charged; null if not reported. */
       charging: boolean | null;
-      /** Charge, in percent. */
+      /** Charge, 0 to 100 percent. */
       level: number;
     };
-    /** Body of the request to bind a device. */
+    /** Request to bind a device. */
     Bind: {
+      /** Code of the device; characters other than digits are ignored. */
       code: string;
+      /** Name for the device, 1 to 64 characters. */
       name?: string | null;
     };
-    /** Body of a manual call. */
+    /** Manual call of a tool. */
     Call: {
+      /** Agent whose tool clients are included; `default` if omitted. */
       agent?: string | null;
+      /** Arguments; none if omitted. */
       arguments?: Record<string, unknown>;
+      /** Name of the tool's source. */
       source: string;
+      /** Name of the tool at its source. */
       tool: string;
     };
-    /** What was sent, or what came back. Only what the service has is there. */
+    /** Content of a request or a response. Fields that the service does not have are absent. */
     CallContent: {
       /** Length of sound, in milliseconds. */
       audio_ms?: number;
-      /** Tools that the model called. */
+      /** Names of the tools that the model called. */
       calls?: string[];
-      /** Characters of all of them. */
+      /** Number of characters of all messages. */
       characters?: number;
-      /** Tokens that it wrote. */
+      /** Tokens of the answer, as the provider reports them. */
       completion_tokens?: number;
-      /** Longest answer, in tokens. */
+      /** Maximum length of the answer, in tokens. */
       max_tokens?: number;
-      /** Messages of the prompt. */
+      /** Number of messages in the prompt. */
       messages?: number;
       /** Name of the model; empty for the configured one. */
       model?: string;
-      /** Tokens that it read. */
+      /** Tokens of the prompt, as the provider reports them. */
       prompt_tokens?: number;
       /** Sampling temperature. */
       temperature?: number;
-      /** Text: the person's last words, what was recognised, written or to be spoken; at most 500 characters. */
+      /**
+       * Text: the user's last words, or the text that was recognised, generated or to be spoken; at
+       * most 500 characters.
+       */
       text?: string;
-      /** Tools that were offered. */
+      /** Number of tools that were offered. */
       tools?: number;
       /** Name of the voice; empty for the configured one. */
       voice?: string;
     };
-    /** What became of a call. */
+    /** Outcome of a call. */
     CallOutcome: 'running' | 'answered' | 'failed' | 'cancelled';
-    /** A call of a service. */
+    /** Call of a service. */
     CallShown: {
+      /** Start time. */
       began: string;
-      /** Why it failed. */
+      /** Reason of the failure; null if the call did not fail. */
       error: string | null;
-      /** Time until the first piece of the answer. */
+      /** Time to the first part of the response, in milliseconds; null if there was none. */
       first_ms: number | null;
+      /** Content of the response. */
       got: components['schemas']['CallContent'];
-      /** Number among all calls, from 1. */
+      /** Sequential number of the call, from 1. */
       number: number;
+      /** Outcome of the call. */
       outcome: components['schemas']['CallOutcome'];
+      /** Content of the request. */
       sent: components['schemas']['CallContent'];
+      /** Called service. */
       service: components['schemas']['TurnService'];
-      /** Time until its end. */
+      /** Total duration, in milliseconds; null while the call is in progress. */
       total_ms: number | null;
     };
-    /** The last calls, newest first. */
+    /** Recent calls of services. */
     CallsShown: {
+      /** Calls, newest first. */
       calls: components['schemas']['CallShown'][];
-      /** False if texts are left out, because `journal.words` is false. */
+      /** False if texts are omitted because `expert.journal.words` is false. */
       words: boolean;
     };
     /** Characters in a session's state. */
@@ -260,12 +284,15 @@ export interface components {
     };
     /** Status of a session. */
     ChatStatus: 'active' | 'archived' | 'deleted';
-    /** A client of whom turns are kept. */
+    /** Client with stored turns. */
     ClientShown: {
+      /** Id of the device or session. */
       client: string;
+      /** Kind of the client. */
       kind: components['schemas']['TurnKind'];
-      /** When its last turn began, RFC 3339. */
+      /** Start time of its last turn, RFC 3339. */
       last: string;
+      /** Number of its stored turns. */
       turns: number;
     };
     /** Tool as a model would see it. */
@@ -295,87 +322,104 @@ export interface components {
       /** Name, 1 to 128 characters; the creation time by default. */
       name?: string | null;
     };
-    /** Session that was just created. */
+    /** New session. */
     Created: components['schemas']['ChatSession'] & {
-      /** Id of the session, repeated under the name that the document uses here. */
+      /** Id of the session, repeated under the document's name for it. */
       session_id: string;
     };
-    /** Parameter of `custom`; firmware accepts an object only. */
+    /** Parameters of `custom`. */
     CustomOrder: {
+      /** Object that is sent to the device unchanged. */
       payload: Record<string, unknown>;
     };
-    /** Number of turns that were deleted. */
+    /** Result of a deletion. */
     Deleted: {
+      /** Number of deleted turns. */
       deleted: number;
     };
-    /** Body of the request to change a device; at least one field is required. */
+    /** Changes to a device; at least one field is required. */
     DeviceChange: {
+      /** Agent whose tool clients the device uses, 1 to 64 bytes. */
       agent?: string | null;
-      /** True to bind it without its code. */
+      /** `true` to bind the device without its code; `false` is refused. */
       bound?: boolean | null;
+      /** Name, 1 to 64 characters. */
       name?: string | null;
-      /** Id of its role; null for none. */
+      /** Id of the device's role; null for none. */
       role?: string | null;
-      /** Instructions to the model; an empty text or null removes them. */
+      /** Instructions for the model, at most 8,000 characters; an empty text or null removes them. */
       system_prompt?: string | null;
     };
-    /** Device as shown to users. */
+    /** Device. */
     DeviceShown: {
+      /** Agent whose tool clients the device uses. */
       agent: string;
+      /** Board type, as reported by the firmware; empty if unknown. */
       board: string;
+      /** True if the device is bound to its client. */
       bound: boolean;
+      /** Chip model, as reported by the firmware; empty if unknown. */
       chip: string;
+      /** True if the device is connected to any instance. */
       connected: boolean;
+      /** Device id, in lower case. */
       device_id: string;
+      /** Firmware version at the last boot; empty if unknown. */
       firmware_version: string;
-      /** Time in RFC 3339; null for a device that connected without ever asking for its settings. */
+      /** Time of the first contact, RFC 3339; null for a device that connected without ever requesting its settings. */
       first_seen: string | null;
+      /** Time of the last contact, RFC 3339; null like `first_seen`. */
       last_seen: string | null;
+      /** Name; empty for none. */
       name: string;
       /**
-       * True if it counts as bound outside the private networks because it was stored before that was asked: confirm
-       * it with `bound`, or delete it.
+       * True if the device counts as bound outside the private networks only because it was stored
+       * before binding was required: confirm it with `bound`, or delete it.
        */
       needs_review: boolean;
-      /** Id of its role; null for none. */
+      /** Id of the device's role; null for none. */
       role: string | null;
+      /** Serial number; empty if unknown, and for guests. */
       serial_number: string;
-      /** Session id of the connection, if there is one. */
+      /** Session id of the connection; null for none, and for guests. */
       session_id: string | null;
+      /** Instructions for the model; empty for none, and for guests. */
       system_prompt: string;
     };
-    /** What a device tells of itself. */
+    /** Status of a device. */
     DeviceStatus: {
       battery: null | components['schemas']['Battery'];
       network: null | components['schemas']['Network'];
-      /** All that it has told, as it is. */
+      /** Complete status, as reported by the device. */
       told: Record<string, unknown>;
     };
-    /** Token of a device, which is shown once. */
+    /** New device token, which is shown only once. */
     DeviceToken: {
-      /** What the device must send as `Client-Id`. */
+      /** `Client-Id` that the device must send. */
       client_id: string;
+      /** Device id. */
       device_id: string;
-      /** When it expires. */
+      /** Expiry time. */
       expires: string;
-      /** What the device must send as bearer token. */
+      /** Bearer token that the device must send. */
       token: string;
     };
-    /** Tools of a device. */
+    /** Tool sources of a device. */
     DeviceToolsShown: {
       /** Agent whose tool clients the device uses. */
       agent: string;
+      /** Device id. */
       device_id: string;
-      /** Names of the sources that are switched off. */
+      /** Names of the disabled sources. */
       off: string[];
-      /** Every source. */
+      /** All sources. */
       sources: components['schemas']['SourceOfDeviceShown'][];
     };
     /** Page of devices. */
     DevicesShown: {
-      /** In the order of their ids. */
+      /** Devices, sorted by id. */
       devices: components['schemas']['DeviceShown'][];
-      /** Value of `after` for the next page; null if there is none. */
+      /** Value of `after` for the next page; null on the last page. */
       next: string | null;
     };
     /** Confirmation of a completed request. */
@@ -383,43 +427,48 @@ export interface components {
       /** Text for people. */
       message: string;
     };
-    /** Number of calls that were dropped. */
+    /** Result of dropping a call. */
     Dropped: {
+      /** Number of dropped calls, 0 or 1. */
       dropped: number;
     };
-    /** Call that is not to be made. */
+    /** Request to drop a pending call. */
     Dropping: {
       /** Id of the device or session. */
       client: string;
-      /** `true`. */
+      /** Must be `true`. */
       drop: boolean;
     };
     /** Emotion. Names and emoji are those of the firmware's emoji collection (78/xiaozhi-esp32). */
     Emotion: 'neutral' | 'happy' | 'laughing' | 'funny' | 'sad' | 'angry' | 'crying' | 'loving' | 'embarrassed' | 'surprised' | 'shocked' | 'thinking' | 'winking' | 'cool' | 'relaxed' | 'delicious' | 'kissy' | 'confident' | 'sleepy' | 'silly' | 'confused';
-    /** Health of the endpoint. */
+    /** Health of the endpoint for tool clients. */
     EndpointHealth: {
-      /** Agents that have tool clients. */
+      /** Number of agents with tool clients. */
       agents: number;
       /** Always `ok`. */
       status: string;
-      /** Connected tool clients. */
+      /** Number of connected tool clients. */
       tool_clients: number;
     };
     /** Engine that the server runs. */
     EngineShown: {
-      /** Its process id. */
+      /** Process id; null while the engine is not running. */
       pid: number | null;
       /** Number of restarts. */
       restarts: number;
+      /** State of the engine. */
       state: components['schemas']['EngineState'];
     };
     /** State of an engine that the server runs. */
     EngineState: 'starting' | 'ready' | 'restarting';
-    /** Body of the request to enrol a person. */
+    /** Request to enrol a person. */
     Enrol: {
-      /** Name; no two people have the same. */
+      /** Name, unique among people. */
       name: string;
-      /** WAV files in base64, a sentence each, 3 to 10: 16-bit PCM, mono or stereo, 8 to 48 kHz, at most 30 s. */
+      /**
+       * Recordings, 3 to 10, each one sentence of at most 30 s: WAV files in base64, 16-bit PCM,
+       * mono or stereo, 8 to 48 kHz.
+       */
       recordings: string[];
     };
     /** Envelope of the response to `POST /api/agent/parse`. */
@@ -430,29 +479,30 @@ export interface components {
       /** `success`, or the failure, for people. */
       msg: string;
     };
-    /** What a person said and was answered. */
+    /** One exchange with a person. */
     ExchangeShown: {
-      /** Part of the answer that they heard. */
+      /** Part of the answer that was played. */
       answered: string;
+      /** Words of the person. */
       said: string;
     };
     /** Body of an error response. */
     FaultBody: {
-      /** Description of the fault. */
+      /** The error. */
       error: components['schemas']['FaultTold'];
     };
-    /** Fault as sent to clients. */
+    /** Error as returned to clients. */
     FaultTold: {
-      /** Code in the fault table. */
+      /** Code of the error, from the fault table. */
       code: string;
       /** Human-readable message. */
       message: string;
     };
-    /** Body of the request to choose the first password. */
+    /** Request to set the first password. */
     First: {
-      /** Code that the server logged at its start. */
+      /** Code from the server's log. */
       code: string;
-      /** Password, 8 to 128 characters. */
+      /** New password, 8 to 128 characters, without spaces at its ends. */
       password: string;
     };
     /** Called function with its arguments. */
@@ -462,67 +512,71 @@ export interface components {
       /** Name of the tool. */
       name: string;
     };
-    /** Whether everything is ready. */
+    /** Health of the server. */
     HealthStatus: 'ok' | 'starting' | 'stopping';
     /** Health of the server and its engines. */
     Healthy: {
-      /** Engines by their names. */
+      /** Engines by name. */
       engines: Record<string, components['schemas']['EngineShown']>;
-      /** State of the connection, if a Redis is configured. */
+      /** State of the connection to Redis; omitted if none is configured. */
       redis?: components['schemas']['RedisState'];
+      /** Health of the server. */
       status: components['schemas']['HealthStatus'];
       /** Version of the server. */
       version: string;
     };
     /** Exported part of the history. */
     HistoryExport: {
-      /** Newest first. */
+      /** Turns, newest first. */
       turns: components['schemas']['KeptTurn'][];
     };
-    /** Part of the history. */
+    /** Page of the history. */
     HistoryPage: {
-      /** Value of `before` for the next page; `null` if there is none. */
+      /** Value of `before` for the next page; null on the last page. */
       next: number | null;
-      /** Newest first. */
+      /** Turns, newest first. */
       turns: components['schemas']['KeptTurn'][];
     };
-    /** What is kept in all. */
+    /** Summary of the history. */
     HistoryShown: {
-      /** Size of their sound. */
+      /** Size of stored audio, in bytes. */
       audio_bytes: number;
-      /** Clients, those with the latest turn first; at most 200. */
+      /** Clients, the one with the latest turn first; at most 200. */
       clients: components['schemas']['ClientShown'][];
-      /** How much is kept of turns that end from now on. */
+      /** Content that is stored of turns that end from now on. */
       keep: components['schemas']['Keep'];
-      /** When the oldest began, RFC 3339. */
+      /** Start time of the oldest turn, RFC 3339; null if no turns are stored. */
       oldest: string | null;
-      /** Days after which a turn is deleted; 0 for never. */
+      /** Retention, in days; 0 for unlimited. */
       retention_days: number;
-      /** Number of turns. */
+      /** Number of stored turns. */
       turns: number;
     };
-    /** What voice does while an answer is played. */
+    /** Effect of speech during an answer. */
     InterruptionManner: 'pause' | 'cut';
-    /** How much is kept of turns. */
+    /** Content of turns that is stored. */
     Keep: 'off' | 'text' | 'audio';
-    /** A turn that is kept. */
+    /** Turn in the history. */
     KeptTurn: components['schemas']['TurnJson'] & {
-      /** Its sounds. */
+      /** Stored audio. */
       audio: components['schemas']['Sounds'];
     };
-    /** Last turns. */
+    /** Recent turns. */
     LastTurns: {
-      /** Newest first. */
+      /** Turns, newest first. */
       turns: components['schemas']['TurnJson'][];
     };
-    /** Whose limit is meant. */
+    /** Scope of a usage limit. */
     LimitOf: 'device' | 'role' | 'total';
-    /** What is limited. */
+    /** Limited quantity. */
     Limited: 'tokens' | 'seconds' | 'cost';
-    /** Most that may be used in a day; 0 for no limit. */
+    /** Limits per day; 0 for no limit. */
     LimitsShown: {
+      /** Cost, in `currency`. */
       cost: number;
+      /** Recognised and synthesised speech, in seconds. */
       seconds: number;
+      /** Prompt and completion tokens. */
       tokens: number;
     };
     /** Totals of one frontend's requests since the start of the server. */
@@ -531,23 +585,23 @@ export interface components {
       completion_tokens: number;
       /** Cost of these tokens, in the currency of the prices. */
       cost: number;
-      /** Requests that failed, before or after their first words. */
+      /** Number of requests that failed, before or after their first words. */
       failures: number;
       /** Prompt tokens, as reported by providers. A cancelled answer reports none. */
       prompt_tokens: number;
-      /** Requested answers. One that another model gave in the end counts once. */
+      /** Number of requested answers. One that a fallback model gave counts once. */
       requests: number;
     };
-    /** Credentials of the administrator. */
+    /** Credentials for a login. */
     LogIn: {
-      /** Password; of `admin` it is `admin.password`, else the one that was chosen, else the admin token. */
+      /** Password. For `admin`: `admin.password`, else the password that was set, else the admin token. */
       password: string;
       /** Name: `admin`, or that of an account. */
       username: string;
     };
-    /** New token of a tool client, which is shown once. */
+    /** New token of a tool client, which is shown only once. */
     MadeToolToken: components['schemas']['ToolTokenShown'] & {
-      /** What the client sends as bearer token, or as `token` in the query of `/mcp_endpoint/mcp/`. */
+      /** Token that the client sends as bearer token, or as `token` in the query of `/mcp_endpoint/mcp/`. */
       token: string;
     };
     /** One message of a dialogue. */
@@ -583,11 +637,11 @@ export interface components {
       /** Text for people. */
       msg: string;
     };
-    /** A model in use whose vendor has announced its end. */
+    /** A model in use with an announced end. */
     ModelEnd: {
       /** Day on which it ends. */
       ends: string;
-      /** Model that the vendor names instead; empty if it names none. */
+      /** Replacement that the vendor names; empty if it names none. */
       instead: string;
       /** Key of the setting that names it. */
       key: string;
@@ -596,84 +650,93 @@ export interface components {
     };
     /** Session of a museum client, without its dialogue. */
     MuseumSessionShown: {
-      /** Data that the client sent about itself. */
+      /** Metadata that the client sent about itself. */
       client_metadata: Record<string, unknown>;
+      /** Creation time. */
       created_at: string;
+      /** Expiry time. */
       expires_at: string;
       /** Number of the client's functions. */
       functions: number;
+      /** Session id. */
       id: string;
       /** Always `museum`. */
       kind: string;
+      /** Time of the last request. */
       last_used_at: string;
-      /** Number of messages of its dialogue. */
+      /** Number of messages in its dialogue. */
       messages: number;
-      /** Number of its uses. */
+      /** Number of requests so far. */
       requests: number;
     };
     /** Page of sessions of museum clients. */
     MuseumSessions: {
+      /** Maximum number of sessions in this page. */
       limit: number;
+      /** Number of sessions before this page. */
       offset: number;
-      /** The most recently used first. */
+      /** Sessions, most recently used first. */
       sessions: components['schemas']['MuseumSessionShown'][];
-      /** Number of all sessions. */
+      /** Total number of sessions. */
       total: number;
     };
     /** Network of a device. */
     Network: {
-      /** `strong`, `medium`, `weak` or another word of the device. */
+      /** `strong`, `medium`, `weak` or another word of the device; null if not reported. */
       signal: string | null;
-      /** Name of the network. */
+      /** Name of the network (SSID); null if not reported. */
       ssid: string | null;
-      /** `wifi`, `cellular` or another word of the device. */
+      /** `wifi`, `cellular` or another word of the device; null if not reported. */
       type: string | null;
     };
     /** New account. */
     NewAccount: {
-      /** Name: 1 to 40 characters, letters and digits without accents, `.`, `_`, `-`; in any case. */
+      /** Name, 1 to 40 characters: letters and digits without accents, `.`, `_`, `-`; stored in lower case. */
       name: string;
-      /** Password, 8 to 128 characters. */
+      /** Password, 8 to 128 characters, without spaces at its ends. */
       password: string;
+      /** Right of the user. */
       right: components['schemas']['Right'];
     };
-    /** Body of the request to add a role: its name, and what differs from the configuration. */
+    /** New role: its name, and the settings that differ from the configuration. */
     NewRole: components['schemas']['RoleWishes'] & {
-      /** Name, 1 to 64 characters; no two roles have the same. */
+      /** Name, 1 to 64 characters, unique among roles. */
       name: string;
     };
-    /** Tool client for which a token is made. */
+    /** Request to create a token of a tool client. */
     NewToolToken: {
-      /** Agent whose tools the client brings, at most 64 bytes; `default` if left out. */
+      /** Agent of the tool client, at most 64 bytes; `default` if omitted. */
       agent?: string | null;
-      /** Name, to tell the token from others, at most 64 characters. */
+      /** Name to identify the token, at most 64 characters. */
       name?: string | null;
     };
-    /** Sums of one day. */
+    /** Usage of one day. */
     OfDay: components['schemas']['Sums'] & {
       /** Day, as `2026-01-31`. */
       day: string;
     };
-    /** Sums of one device. */
+    /** Usage of one device. */
     OfDevice: components['schemas']['Sums'] & {
-      /** Id of the device; empty for forgotten ones. */
+      /** Id of the device; empty for deleted devices. */
       client: string;
-      /** Its name; empty for none. */
+      /** Name of the device; empty for none. */
       name: string;
     };
-    /** Sums of one kind of clients. */
+    /** Usage of one kind of clients. */
     OfKind: components['schemas']['Sums'] & {
+      /** Kind of clients. */
       kind: components['schemas']['UsageKind'];
     };
-    /** Sums of one role. */
+    /** Usage of one role. */
     OfRole: components['schemas']['Sums'] & {
-      /** Its name; empty if it is gone. */
+      /** Name of the role; empty if it was deleted. */
       name: string;
       /** Id of the role; empty for none. */
       role_id: string;
     };
-    /** Body of the `PUT` requests. */
+    /** Tool sources to disable. */
     Off: {
+      /** Names of the sources, at most 64; `endpoint` stands for all tool clients. */
       off: string[];
     };
     /** Parameters of an order; `reboot` and `close` have none. */
@@ -706,74 +769,80 @@ export interface components {
       /** Hint for people, if the called function has such an argument. */
       tips: string | null;
     };
-    /** Body of the request to change the password. */
+    /** Request to change the password. */
     PasswordChange: {
-      /** Password of now, or the admin token where none is chosen. */
+      /** Current password, or the admin token if no password is set. */
       current: string;
-      /** Password, 8 to 128 characters. */
+      /** New password, 8 to 128 characters, without spaces at its ends. */
       password: string;
     };
-    /** Where the administrator's password comes from. */
+    /** Source of the administrator's password. */
     PasswordState: 'none' | 'set' | 'configured';
-    /** Body of the request to change a person; at least one field is required. */
+    /** Changes to a person; at least one field is required. */
     PersonChange: {
+      /** New name, unique among people. */
       name?: string | null;
-      /** Id of the role that answers them; null for that of the device. */
+      /** Id of the role that answers the person; null for the device's role. */
       role?: string | null;
     };
-    /** A person with all that is remembered of them. */
+    /** A person with all their memories. */
     PersonDetail: components['schemas']['PersonShown'] & {
-      /** Their last exchanges, oldest first. */
+      /** Last exchanges, oldest first. */
       exchanges: components['schemas']['ExchangeShown'][];
     };
-    /** A person, without what is typical of their voice. */
+    /** A person, without their voice. */
     PersonShown: {
-      /** What they asked to be remembered, oldest first. */
+      /** Facts that the person asked to be remembered, oldest first. */
       facts: string[];
       /** Id, which never changes. */
       id: string;
-      /** Name, which nobody else has. */
+      /** Name, unique among people. */
       name: string;
-      /** Number of recordings of their voice. */
+      /** Number of enrolled recordings. */
       recordings: number;
-      /** Id of the role that answers them; null for that of the device. */
+      /** Id of the role that answers the person; null for the device's role. */
       role: string | null;
     };
     /** All people. */
     PersonsShown: {
-      /** In the order in which they were added. */
+      /** People, in the order in which they were added. */
       persons: components['schemas']['PersonShown'][];
     };
-    /** Body of the request to provision a key. */
+    /** Request to provision a key. */
     Provision: {
+      /** Key, 64 hexadecimal digits. */
       key: string;
     };
     /** Limit that is reached today. */
     ReachedLimit: {
-      /** Id of the device or role; empty for all together. */
+      /** Id of the device or role; empty for the total. */
       id: string;
-      /** What is limited. */
+      /** Limited quantity. */
       limit: components['schemas']['Limited'];
-      /** Whose limit it is. */
+      /** Scope of the limit. */
       of: components['schemas']['LimitOf'];
     };
-    /** Readiness of the server, and what it depends on. */
+    /** Readiness of the server and its dependencies. */
     Ready: {
-      /** States by the names of services. */
+      /** States of the dependencies, by name. */
       dependencies: Record<string, components['schemas']['ServiceState']>;
-      /** Engines by their names, if the server runs any. */
+      /** Engines by name; omitted if the server runs none. */
       engines?: Record<string, components['schemas']['EngineShown']>;
-      /** Why a recogniser, model or synthesiser does not work, by the names of the services. */
+      /**
+       * Reasons why the recogniser, the model or the synthesiser does not work, by name of the
+       * service; omitted if empty.
+       */
       failures?: Record<string, components['schemas']['ServiceFailure']>;
-      /** Models in use whose vendor has announced their end. */
+      /** Models in use whose vendor has announced their end of life; omitted if there are none. */
       model_ends?: components['schemas']['ModelEnd'][];
+      /** Readiness of the server. */
       status: components['schemas']['ReadyStatus'];
     };
-    /** Whether the server serves. */
+    /** Readiness of the server. */
     ReadyStatus: 'ready' | 'degraded' | 'down' | 'starting' | 'stopping';
     /** State of the Redis that instances share. */
     RedisState: 'ok' | 'lost';
-    /** Refresh token in exchange for the next two tokens. */
+    /** Refresh token to exchange for a new token pair. */
     Refresh: {
       /** Refresh token of the last pair; single-use. */
       refresh_token: string;
@@ -815,126 +884,130 @@ export interface components {
       /** Features of the server. */
       supported_features: string[];
     };
-    /** Body of the request to go back. */
+    /** Request to restore a version of a role. */
     Restore: {
-      /** Number of the version whose content comes back, as a new version. */
+      /** Number of the version to restore. */
       version: number;
     };
-    /** Right of somebody who logs in; each contains those before it. */
+    /** Right of a user who logs in; each includes the ones before it. */
     Right: 'guest' | 'member' | 'administrator';
     /** Author of a message. */
     Role: 'system' | 'user' | 'assistant' | 'tool';
-    /** Body of the request to change a role; fields that are left out stay as they are. */
+    /** Changes to a role; omitted fields stay as they are. */
     RoleChange: components['schemas']['RoleWishes'] & {
-      /** Name, 1 to 64 characters; no two roles have the same. */
+      /** Name, 1 to 64 characters, unique among roles. */
       name?: string;
     };
     /** Settings of a role. */
     RoleFields: {
-      /** Cost that they may cause in a day. */
+      /** Cost per day for all of them together, in the configured currency; null for no limit. */
       daily_cost: number | null;
-      /** Seconds of speech that they may use in a day. */
+      /** Seconds of speech per day, heard and spoken, for all of them together; null for no limit. */
       daily_seconds: number | null;
-      /** Tokens that all who have it may use in a day, together. */
+      /** Tokens per day for all conversations with this role together; null for no limit. */
       daily_tokens: number | null;
       history: null | components['schemas']['Keep'];
       interruption: null | components['schemas']['InterruptionManner'];
-      /** Language of all answers; `null` follows the person. */
+      /** Language of all answers, as a code; null to follow the user's language. */
       language: string | null;
-      /** Longest answer, in tokens. */
+      /** Maximum length of an answer, in tokens; null for the configured one. */
       max_tokens: number | null;
-      /** False if each question stands alone. */
+      /** False if each question is answered without earlier ones. */
       memory: boolean;
       /** Name of the model at the configured address. */
       model: string;
       /** Instructions for the model. */
       system_prompt: string;
-      /** 0 to 1. */
+      /** Sampling temperature, 0 to 1; null for the configured one. */
       temperature: number | null;
-      /** Names of sources of tools that it does not have. */
+      /** Names of the disabled tool sources. */
       tools_off: string[];
       /** Name of the synthesiser's voice. */
       voice: string;
     };
-    /** A role. Empty texts and `null` stand for the configuration. */
+    /** Role. Empty texts and `null` stand for the configuration. */
     RoleShown: components['schemas']['RoleFields'] & {
       /** Id, which never changes. */
       id: string;
-      /** Name, which no other role has. */
+      /** Name, unique among roles. */
       name: string;
-      /** When this version was made, RFC 3339. */
+      /** Creation time of this version, RFC 3339. */
       updated: string;
       /** Number of the version, from 1. */
       version: number;
     };
-    /** Body of the request to try a role: words of a person, and what differs from the configuration. */
+    /** Request to try a role: the words of a user, and the settings that differ from the configuration. */
     RoleTrial: components['schemas']['RoleWishes'] & {
       /** Words to answer, 1 to 4,000 characters. */
       text: string;
     };
-    /** Settings of a role, as clients send them; `null` stands for the configuration. */
+    /** Settings of a role in a request; `null` restores the configured value. */
     RoleWishes: {
-      /** Cost that they may cause in a day. */
+      /** Cost per day for all of them together, in the configured currency; 0 to 1,000,000,000. */
       daily_cost?: number | null;
-      /** Seconds of speech that they may use in a day. */
+      /** Seconds of speech per day, heard and spoken, for all of them together; 0 allows none. */
       daily_seconds?: number | null;
-      /** Tokens that all who have it may use in a day, together. */
+      /** Tokens per day for all conversations with this role together; 0 allows none. */
       daily_tokens?: number | null;
       history?: null | components['schemas']['Keep'];
       interruption?: null | components['schemas']['InterruptionManner'];
-      /** Language of all answers, one of `languages` in the list of roles; `null` follows the person. */
+      /** Language of all answers, one of `languages` in the list of roles; null to follow the user's language. */
       language?: string | null;
-      /** Longest answer, in tokens. */
+      /** Maximum length of an answer, in tokens, 1 to 100,000. */
       max_tokens?: number | null;
-      /** False if each question stands alone. */
+      /** False to answer each question without earlier ones. */
       memory?: boolean | null;
-      /** Name of the model at the configured address. */
+      /** Name of the model at the configured address, at most 200 characters. */
       model?: string | null;
       /** Instructions for the model, at most 8,000 characters. */
       system_prompt?: string | null;
-      /** 0 to 1. */
+      /** Sampling temperature, 0 to 1. */
       temperature?: number | null;
-      /** Names of sources of tools that it does not have. */
+      /** Names of the tool sources to disable, at most 100. */
       tools_off?: string[] | null;
-      /** Name of the synthesiser's voice. */
+      /** Name of the synthesiser's voice, at most 200 characters. */
       voice?: string | null;
     };
     /** All roles. */
     Roles: {
-      /** Languages that a role can have. */
+      /** Codes of the languages that a role can have. */
       languages: string[];
-      /** By name. */
+      /** Roles, sorted by name. */
       roles: components['schemas']['RoleShown'][];
     };
-    /** Requests of one route. */
+    /** Request statistics of one route. */
     RouteTraffic: {
-      /** Numbers of requests by their status. */
+      /** Numbers of requests, by status. */
       by_status: Record<string, number>;
       /** Method; empty for requests without a route. */
       method: string;
+      /** Number of requests. */
       requests: number;
       /** Pattern of its path; `(none)` for requests without a route. */
       route: string;
+      /** Durations of the requests. */
       took_ms: components['schemas']['Took'];
     };
     /** Parameters of `say`. */
     SayOrder: {
-      /** Words to speak, 1 to 2,000 characters. */
+      /** Text to speak, 1 to 2,000 characters. */
       text: string;
     };
     /** Place of a client. */
     SceneType: 'study' | 'leisure' | 'public';
     /** Tool server. */
     ServerShown: components['schemas']['SourceShown'] & {
+      /** False if the server is disabled. */
       enabled: boolean;
       /** Keys of its `[[tools.servers]]`, with possible secrets masked. */
       settings: Record<string, unknown>;
     };
     /** All tool servers. */
     ServersShown: {
+      /** Tool servers. */
       servers: components['schemas']['ServerShown'][];
     };
-    /** Why a service does not work. */
+    /** Reason why a service does not work. */
     ServiceFailure: 'unauthorized' | 'rate_limited' | 'bad_request' | 'too_large' | 'not_served' | 'timeout' | 'unavailable' | 'fault' | 'protocol';
     /** State of a service that the server depends on. */
     ServiceState: 'ready' | 'degraded' | 'down';
@@ -953,8 +1026,9 @@ export interface components {
       /** Id of the session. */
       session_id: string;
     };
-    /** Tools of a running session; `off` is that of its device until it is set for the session. */
+    /** Tool sources of a running session; `off` is that of its device until it is set for the session. */
     SessionToolsShown: components['schemas']['DeviceToolsShown'] & {
+      /** Session id. */
       session_id: string;
     };
     /** Page of sessions, most recently used first. */
@@ -967,20 +1041,20 @@ export interface components {
     /** Origin of a setting's value. */
     SettingSource: 'environment' | 'run_time' | 'configuration';
     /**
-     * Settings to change, by section and field (`{"llm": {"model": "x"}}`) or by name (`{"llm.model": "x"}`); `null` goes back to
-     * the value of the configuration.
+     * Settings to change, by section and field (`{"llm": {"model": "x"}}`) or by name (`{"llm.model":
+     * "x"}`); `null` restores the configured value.
      */
     SettingsChange: Record<string, unknown>;
     /** Settings that can change while the server runs. */
     SettingsShown: {
       /** Values by section and field. */
       settings: Record<string, Record<string, unknown>>;
-      /** Origins of the values by name, as `llm.model`. */
+      /** Sources of the values by name, such as `llm.model`. */
       sources: Record<string, components['schemas']['SettingSource']>;
     };
-    /** Which password holds. */
+    /** Source of the administrator's password. */
     SetupShown: {
-      /** `none` while the admin token logs in, `set` if one was chosen, `configured` if `admin.password` decides. */
+      /** `none` while the admin token logs in, `set` if a password was set, `configured` if `admin.password` is. */
       password: components['schemas']['PasswordState'];
     };
     /** Snapshot of a dialogue that can be restored. */
@@ -1003,32 +1077,32 @@ export interface components {
       /** Snapshots. */
       snapshots: components['schemas']['Snapshot'][];
     };
-    /**
-     * Where a sound is on the turn's timeline, in milliseconds since the turn began. What was said before that has a negative
-     * beginning.
-     */
+    /** Position of audio on the turn's timeline. */
     SoundShown: {
+      /** Length, in milliseconds. */
       length_ms: number;
+      /** Start, in milliseconds since the start of the turn; negative for speech before it. */
       start_ms: number;
     };
-    /** Sounds of a turn. */
+    /** Stored audio of a turn. */
     Sounds: {
       heard: null | components['schemas']['SoundShown'];
       said: null | components['schemas']['SoundShown'];
     };
     /** Connection type of a source of tools. */
     SourceKind: 'http' | 'websocket' | 'stdio' | 'endpoint' | 'builtin';
-    /** Source and its use by one device. */
+    /** Tool source and its use by one device. */
     SourceOfDeviceShown: {
       /** Connection type. */
       kind: components['schemas']['SourceKind'];
+      /** Name of the source. */
       name: string;
-      /** True if conversations of the device have its tools. */
+      /** True if conversations of the device may use its tools. */
       on: boolean;
     };
     /** Origin of a source of tools. */
     SourceOrigin: 'configuration' | 'api' | 'endpoint' | 'builtin';
-    /** Source of tools. */
+    /** Tool source. */
     SourceShown: {
       /** Number of connections so far. */
       connections: number;
@@ -1036,30 +1110,39 @@ export interface components {
       devices: string[];
       /** Connection type. */
       kind: components['schemas']['SourceKind'];
+      /** Name of the source. */
       name: string;
+      /** Origin of the source. */
       origin: components['schemas']['SourceOrigin'];
-      /** Version of MCP or LiteMCP; empty while it is not connected. */
+      /** Version of MCP or LiteMCP; empty while the source is not connected. */
       protocol: string;
-      /** Why it has failed. */
+      /** Reason of the failure; omitted in other states. */
       reason?: string;
+      /** State of the source. */
       state: components['schemas']['SourceState'];
-      /** Tools of the last successful listing. */
+      /** Tools, as of the last successful listing. */
       tools: components['schemas']['ToolShown'][];
       usage: null | components['schemas']['UsageOfSource'];
     };
-    /** State of a source. */
+    /** State of a tool source. */
     SourceState: 'connecting' | 'ready' | 'failed' | 'disabled';
-    /** Sources of the tools of one agent. */
+    /** Tool sources of one agent. */
     SourcesShown: {
-      /** The built-in one first, then remote servers including disabled ones, then tool clients of this instance and of others. */
+      /**
+       * Sources: the built-in one first, then remote servers including disabled ones, then tool
+       * clients of this instance and of others.
+       */
       sources: components['schemas']['SourceShown'][];
     };
-    /** Time of a stage. */
+    /** Time span of a stage. */
     Span: {
+      /** Detail of the stage, such as the name of a tool; null for none. */
       detail: string | null;
-      /** `null` while it lasts. */
+      /** End, in milliseconds since the start of the turn; null while the stage is in progress. */
       end_ms: number | null;
+      /** Name of the stage. */
       name: string;
+      /** Start, in milliseconds since the start of the turn. */
       start_ms: number;
     };
     /** Response to `GET /api/session/stats`. */
@@ -1071,73 +1154,86 @@ export interface components {
       /** Number of sessions registered since the server started. */
       total_sessions: number;
     };
-    /** Sums of what was used. */
+    /** Usage totals. */
     Sums: {
-      /** Tokens that they wrote. */
+      /** Completion tokens. */
       completion_tokens: number;
-      /** Cost, in the currency of the prices. */
+      /** Cost, in `currency`. */
       cost: number;
-      /** Seconds of speech that recognisers were given. */
+      /** Recognised speech, in seconds. */
       heard_seconds: number;
-      /** Tokens that models read. */
+      /** Prompt tokens. */
       prompt_tokens: number;
-      /** Those of them that a limit refused. */
+      /** Number of these turns that were refused because of a limit. */
       refused: number;
-      /** Characters that were synthesised. */
+      /** Synthesised characters. */
       said_chars: number;
-      /** Seconds of speech that were sent. */
+      /** Speech sent to clients, in seconds. */
       said_seconds: number;
-      /** Turns. */
+      /** Number of turns. */
       turns: number;
     };
     /** Body of the request to enable or disable a server. */
     Switch: {
+      /** True to enable the server. */
       enabled: boolean;
     };
-    /** Body of the request to test a service. */
+    /** Request to test a service. */
     Test: {
-      /** For the recogniser: a WAV file in base64, 16-bit PCM, at most 30 s. Without it, what the synthesiser speaks. */
+      /**
+       * For `asr`: WAV file in base64, 16-bit PCM, mono or stereo, 8 to 48 kHz, at most 30 s. If
+       * omitted, synthesised speech is recognised.
+       */
       recording?: string | null;
+      /** Service to test. */
       service: components['schemas']['TurnService'];
-      /** For the synthesiser: what it speaks, at most 1,000 characters. Without it, a sentence of ours. */
+      /** For `tts`: text to speak, at most 1,000 characters. If omitted, a fixed sentence. */
       text?: string | null;
-      /** For the synthesiser: name of its voice; empty for the configured one. */
+      /** For `tts`: name of the voice, at most 200 characters; empty for the configured one. */
       voice?: string;
     };
-    /** What a test has found. */
+    /** Result of a service test. */
     Tested: {
-      /** What was spoken: a WAV file in base64. */
+      /** Synthesised speech, a WAV file in base64; null for other services. */
       audio: string | null;
-      /** What failed. */
+      /** Reason of the failure; null if the test succeeded. */
       error: string | null;
-      /** Time to the first sound or word. */
+      /** Time to the first sound or word, in milliseconds; null if there was none. */
       first_ms: number | null;
+      /** True if the test succeeded. */
       ok: boolean;
+      /** Tested service. */
       service: components['schemas']['TurnService'];
-      /** What was heard, written or spoken. */
+      /** Transcript, answer or spoken text; null if the test failed. */
       text: string | null;
-      /** Time of all. */
+      /** Total duration, in milliseconds. */
       total_ms: number;
     };
-    /** When what happened in a turn, on which firmware, and what of its answer was cut off. */
+    /** Times of a turn's stages and events, with its device's firmware and the unspoken remainder of its answer. */
     Timing: {
       /**
-       * The end of what was answered that the person did not hear, since it was cut off; null if they heard all, and where
-       * words are not kept.
+       * Unspoken remainder of the answer, if it was cut off; null if it was played completely, or if
+       * words are not stored.
        */
       cut_off: string | null;
-      /** Its moments. */
+      /** Events of the turn. */
       events: components['schemas']['TurnEvent'][];
-      /** Version of its device's firmware, if that is known. */
+      /** Firmware version of the device; null if unknown. */
       firmware: string | null;
-      /** Times of its stages. */
+      /** Stages of the turn. */
       spans: components['schemas']['Span'][];
-      /** Time from the end of speech, or from the beginning of a text, to the first packet or words. */
+      /**
+       * Response latency, in milliseconds: from the end of speech, or from the arrival of a text, to
+       * the first audio packet or word. Null if there was no answer.
+       */
       wait_ms: number | null;
     };
-    /** Client for which a device token is made. */
+    /** Request to create a device token. */
     TokenOfDevice: {
-      /** What the device sends as `Client-Id`, at most 64 characters; that of the device if it is known, else a new one, which it must send. */
+      /**
+       * `Client-Id` of the device, at most 64 characters; if omitted, the known one, else a new one,
+       * which the device must send.
+       */
       client_id?: string | null;
     };
     /** Pair of tokens in the format of OAuth 2 (RFC 6749, section 5.1). */
@@ -1153,20 +1249,25 @@ export interface components {
     };
     /** Durations, in milliseconds. */
     Took: {
+      /** Maximum. */
       max: number;
+      /** Mean. */
       mean: number;
+      /** Median. */
       p50: number;
+      /** 90th percentile. */
       p90: number;
+      /** 99th percentile. */
       p99: number;
     };
-    /** Answer of a tool. */
+    /** Result of a tool. */
     ToolAnswer: {
-      /** Its parts. */
+      /** Parts of the result. */
       content: components['schemas']['ToolAnswerPart'][];
-      /** True if the tool says that it failed. */
+      /** True if the tool reports a failure. */
       failed: boolean;
     };
-    /** Part of a tool's answer. */
+    /** Part of a tool's result. */
     ToolAnswerPart: {
       text: string;
       type: 'text';
@@ -1184,23 +1285,23 @@ export interface components {
       /** Type, always `function`. */
       type: string;
     };
-    /** What a model may do with a tool. */
+    /** Policy for a model's calls of a tool. */
     ToolPolicy: 'allow' | 'ask' | 'never';
     /** Protocol of a tool server. */
     ToolProtocol: 'mcp' | 'litemcp';
-    /** Settings of a tool server to add: the keys of a `[[tools.servers]]`, except those for secrets of this server. */
+    /** Settings of a new tool server: the keys of a `[[tools.servers]]`, except `bearer_env` and `bearer_file`. */
     ToolServerSettings: {
-      /** True to fill in forms that the server requests during a call with its proposed defaults. */
+      /** True to fill in forms that the server requests during a call with the defaults it proposes. */
       accept_defaults?: boolean | null;
       /** Arguments of the program. */
       args?: string[] | null;
       /** Bearer token. */
       bearer?: string | null;
-      /** Program; left out if `url` is set. */
+      /** Program to start as a tool server; omitted if `url` is set. */
       command?: string | null;
       /** Ids of the devices whose conversations may use its tools; empty for all. */
       devices?: string[] | null;
-      /** False to keep the settings without connecting. */
+      /** False to store the settings without connecting. */
       enabled?: boolean | null;
       /** Environment variables of the program. */
       env?: Record<string, string> | null;
@@ -1209,21 +1310,25 @@ export interface components {
       /** Name, unique among the servers; also the name of the source. */
       name: string;
       protocol?: null | components['schemas']['ToolProtocol'];
-      /** Longest wait for the list of tools after a start. */
+      /** Maximum wait for the list of tools after a start, 100 to 600,000 ms. */
       start_timeout_ms?: number | null;
-      /** Longest wait for the result of a call. */
+      /** Maximum wait for the result of a call, 100 to 600,000 ms. */
       timeout_ms?: number | null;
-      /** True to trust it with its own tools: what it answers makes none of them ask, except those that unlock, pay and the like. */
+      /**
+       * True to trust the server with its own tools: its results do not cause confirmation questions
+       * for them. Tools that unlock, pay and the like still require confirmation.
+       */
       trust?: boolean | null;
-      /** Address; left out if `command` is set. */
+      /** URL of the server; omitted if `command` is set. */
       url?: string | null;
     };
-    /** A tool. */
+    /** Tool. */
     ToolShown: {
-      /** True if its definition is not the one that was seen first or accepted last. */
+      /** True if its definition differs from the one that was first seen or last accepted. */
       changed: boolean;
+      /** Description for the model. */
       description: string;
-      /** True if its source says that a call may delete or overwrite something. */
+      /** True if, according to its source, a call may delete or overwrite something. */
       destructive: boolean;
       /** Name of the tool at the source. */
       name: string;
@@ -1231,55 +1336,59 @@ export interface components {
       parameters: Record<string, unknown>;
       policy: null | components['schemas']['ToolPolicy'];
     };
-    /** Token of a tool client, without the token itself. */
+    /** Token of a tool client, without its text. */
     ToolTokenShown: {
-      /** Agent whose tool client has it; empty if it was made by a command. */
+      /** Agent of the tool client; empty if the token was created by a command. */
       agent: string;
-      /** When it was made; null if it was made by a command. */
+      /** Creation time; null if the token was created by a command. */
       made: string | null;
-      /** Who made it; empty if it was made by a command. */
+      /** Name of its creator; empty if the token was created by a command. */
       made_by: string;
-      /** Name given by people; empty for none. */
+      /** Name of the token; empty for none. */
       name: string;
-      /** When it was revoked; null while it is good. */
+      /** Revocation time; null while the token is valid. */
       revoked: string | null;
-      /** Serial of the token. */
+      /** Serial number of the token. */
       serial: string;
     };
     /** Tokens of tool clients. */
     ToolTokens: {
-      /** Those that were made over the API or are revoked, the last made first. */
+      /** Tokens that were created over the API or are revoked, newest first. */
       tokens: components['schemas']['ToolTokenShown'][];
     };
-    /** Requests since the start of the server. */
+    /** Request statistics since the start of the server. */
     TrafficShown: {
-      /** Fraction of requests that failed; 0 if there were none. */
+      /** Fraction of requests that failed, 0 to 1; 0 if there were none. */
       error_rate: number;
-      /** Requests that failed, with a status from 500 on. */
+      /** Number of requests that failed, with a status of 500 or above. */
       errors: number;
-      /** Requests that were refused, with a status from 400 to 499. */
+      /** Number of requests that were refused, with a status from 400 to 499. */
       refusals: number;
-      /** All requests. */
+      /** Number of all requests. */
       requests: number;
-      /** Requests by method and route. */
+      /** Statistics by method and route. */
       routes: components['schemas']['RouteTraffic'][];
+      /** Durations of all requests. */
       took_ms: components['schemas']['Took'];
     };
     /** Answer of a trial. */
     TrialAnswered: {
+      /** Text of the answer. */
       answer: string;
-      /** Number of earlier turns of the conversation that the model was told of. */
+      /** Number of earlier turns of the conversation in the prompt. */
       earlier_turns: number;
-      /** Time until the model's first word. */
+      /** Time to the first word, in milliseconds; null if there was none. */
       first_word_ms: number | null;
-      /** Name of the model that was asked for. */
+      /** Name of the requested model; null for the configured one. */
       model: string | null;
-      /** Time until the end of its answer. */
+      /** Total duration, in milliseconds. */
       total_ms: number;
     };
-    /** Moment of a turn. */
+    /** Event of a turn. */
     TurnEvent: {
+      /** Time, in milliseconds since the start of the turn. */
       at_ms: number;
+      /** Name of the event. */
       name: string;
     };
     /** Turn in a fight. */
@@ -1291,33 +1400,33 @@ export interface components {
       /** Round, counted from 1. */
       round: number | null;
     };
-    /** A turn. Times are milliseconds since it began. */
+    /** A turn. Times are in milliseconds since its start. */
     TurnJson: components['schemas']['Timing'] & ({
-      /** When it began, RFC 3339. */
+      /** Start time, RFC 3339. */
       began: string;
       /** Id of the device or session. */
       client: string;
-      /** What the person said, if that is kept. */
+      /** Transcript of the user's words; null if words are not stored. */
       heard: string | null;
-      /** Id of the turn, of its trace, and in the log. */
+      /** Id of the turn, which is also in the log. */
       id: string;
-      /** Kind of its client. */
+      /** Kind of client. */
       kind: components['schemas']['TurnKind'];
       outcome: null | components['schemas']['TurnOutcome'];
-      /** What was answered, if that is kept. */
+      /** Text of the answer; null if words are not stored. */
       said: string | null;
-      /** What it is doing. */
+      /** Current state. */
       state: components['schemas']['TurnState'];
-      /** Id of its OpenTelemetry trace: the same number, without hyphens. */
+      /** Id of the turn's OpenTelemetry trace: the turn's id without hyphens. */
       trace_id: string;
     });
     /** Kind of a turn's client. */
     TurnKind: 'voice' | 'text' | 'chat';
-    /** What became of a turn. */
+    /** Outcome of a turn. */
     TurnOutcome: 'answered' | 'interrupted' | 'silent' | 'failed' | 'refused';
     /** A service of a turn. */
     TurnService: 'asr' | 'llm' | 'tts';
-    /** What a turn is doing. */
+    /** State of a turn. */
     TurnState: 'listening' | 'thinking' | 'speaking' | 'ended';
     /** Response to `DELETE /api/session/unregister`. */
     Unregistered: {
@@ -1328,52 +1437,57 @@ export interface components {
       /** Current time of the server. */
       timestamp: string;
     };
-    /** Kind of clients by which use is counted. */
+    /** Kind of clients in usage records. */
     UsageKind: 'voice' | 'text' | 'chat' | 'museum' | 'trial';
-    /** Calls of a source, and what they took, since the source is known to this instance. */
+    /** Usage of a source since it became known to this instance. */
     UsageOfSource: {
-      /** Bytes of results. */
+      /** Size of results, in bytes. */
       bytes_received: number;
-      /** Bytes of tool names and arguments. */
+      /** Size of tool names and arguments, in bytes. */
       bytes_sent: number;
-      /** Number of calls that have ended or were cancelled. */
+      /** Number of calls that ended or were cancelled. */
       calls: number;
-      /** Time of all calls together, in seconds. */
+      /** Duration of all calls together, in seconds. */
       seconds: number;
     };
-    /** What was used. */
+    /** Usage report. */
     UsageShown: {
       /** Currency of all prices; may be empty. */
       currency: string;
-      /** Days with use, the oldest first. */
+      /** Days with usage, oldest first. */
       days: components['schemas']['OfDay'][];
-      /** Devices, the dearest first, at most 200. */
+      /** Devices, highest cost first; at most 200. */
       devices: components['schemas']['OfDevice'][];
-      /** First day of the sums. */
+      /** First day of the report. */
       from: string;
-      /** Kinds of clients, the dearest first. */
+      /** Kinds of clients, highest cost first. */
       kinds: components['schemas']['OfKind'][];
+      /** Daily limits. */
       limits: components['schemas']['AllLimits'];
+      /** Limits that are reached today. */
       reached: components['schemas']['ReachedLimit'][];
-      /** Roles, the dearest first, at most 200. */
+      /** Roles, highest cost first; at most 200. */
       roles: components['schemas']['OfRole'][];
-      /** Local day of the server. */
+      /** Current day in the server's time zone. */
       today: string;
+      /** Usage of the current day. */
       used_today: components['schemas']['Sums'];
     };
-    /** A version of a role. */
+    /** Version of a role. */
     VersionShown: {
-      /** When it was made, RFC 3339. */
+      /** Creation time of the version, RFC 3339. */
       at: string;
+      /** The role in this version. */
       role: components['schemas']['RoleShown'];
+      /** Number of the version, from 1. */
       version: number;
     };
     /** Versions of a role. */
     Versions: {
-      /** Newest first. */
+      /** Versions, newest first. */
       versions: components['schemas']['VersionShown'][];
     };
-    /** A call that waits. */
+    /** Call pending confirmation. */
     WaitingShown: {
       /** Arguments, as the model wrote them. */
       arguments: string;
@@ -1383,10 +1497,11 @@ export interface components {
       kind: components['schemas']['TurnKind'];
       /** Name of the device; empty for none. */
       name: string;
-      /** What the person was asked. */
+      /** Question to the user. */
       question: string;
-      /** Time in which they can agree. */
+      /** Time left for the confirmation, in seconds. */
       seconds_left: number;
+      /** Name of the tool's source. */
       source: string;
       /** Name of the tool at its source. */
       tool: string;

@@ -1,4 +1,4 @@
-// Every route of the server that the console uses, with the shape of its answer. Not for credentials or errors.
+// Every route of the server that the console uses, with its response type. Not for credentials or errors.
 import { ApiError } from './errors';
 import { call, read, send, type Sent } from './http';
 import type { Account, Right } from './rights';
@@ -18,7 +18,7 @@ const query = (of: Record<string, string | number | null | undefined>) => {
   return text ? `?${text}` : '';
 };
 
-/** Answers 503 with the same shape while the server is not ready. */
+/** The server answers 503 with the same body while it is not ready. */
 export async function readyz(signal?: AbortSignal): Promise<Ready> {
   const response = await send('/readyz', signal ? { signal } : {});
   return (await response.json()) as Ready;
@@ -28,7 +28,7 @@ export const healthz = async () => (await (await send('/healthz')).json()) as { 
 
 export const metricsText = () => session.call<string>('open', '/metrics');
 
-/** Asks where the administrator's password comes from; needs no log-in. Choosing and changing one is in session.svelte.ts. */
+/** Returns the source of the administrator's password; needs no login. Setting it is in session.svelte.ts. */
 export const passwordState = async (signal: AbortSignal) =>
   (await call<Setup>('/api/admin/setup', { signal })).password;
 
@@ -42,11 +42,11 @@ export const admin = {
   endSession: (id: string) => session.call<void>('admin', one('/api/admin/sessions', id), { method: 'DELETE' }),
   audit: (before: number | null, limit = 50) =>
     session.call<Audit>('admin', `/api/admin/audit${query({ before, limit })}`),
-  /** The whole store, whose body is still to be read. */
+  /** Returns the backup of the store as a response with an unread body. */
   backup: async (signal: AbortSignal) => accepted(await session.send('admin', '/api/admin/backup', { signal })),
 };
 
-/** People who may log in, besides the administrator that every server has. */
+/** Accounts in addition to the built-in administrator. */
 export const accounts = {
   list: async () => (await session.call<Accounts>('admin', '/api/accounts')).accounts,
   add: (body: Account & { password: string }) =>
@@ -58,7 +58,7 @@ export const accounts = {
 
 export const devices = {
   list: (after = '', limit = 100) => session.call<Devices>('operator', `/api/devices${query({ after, limit })}`),
-  /** All devices, page after page. */
+  /** Returns all devices, page by page. */
   all: async () => {
     const found: Device[] = [];
     for (let after: string | null = ''; after !== null; ) {
@@ -134,7 +134,7 @@ export const tools = {
     }),
   revokeToken: (serial: string) => session.call<void>('operator', one('/api/tools/tokens', serial), { method: 'DELETE' }),
   waiting: async () => (await session.call<WaitingCalls>('operator', '/api/tools/waiting')).waiting,
-  /** Lets the call that waits for the yes of this client not be made. */
+  /** Drops the pending call of this client. */
   drop: async (client: string) =>
     (await session.call<Dropped>('operator', '/api/tools/waiting', { method: 'POST', body: { client, drop: true } })).dropped,
 };
@@ -149,7 +149,7 @@ export const chats = {
   restore: (id: string) => session.call<unknown>('open', one('/api/sessions', id, '/restore'), { method: 'POST' }),
 };
 
-/** Sends a request about turns with whichever credential opens them. */
+/** Sends a request for turns with the first credential that opens them. */
 async function sendTurns(path: string, sent: Sent = {}): Promise<Response> {
   for (const door of ['operator', 'admin'] as const) {
     if (!session.opens(door)) continue;
@@ -167,10 +167,10 @@ export const turns = {
   live: (signal: AbortSignal) => sendTurns('/api/turns/live', { signal, headers: { Accept: 'text/event-stream' } }),
 };
 
-/** Which kept turns are meant; what is empty does not narrow them. */
+/** Filter of stored turns; empty fields do not filter. */
 export interface HistoryFilter { client: string; kind: string; outcome: string; q: string }
 
-/** Returns a 2xx response as it is. */
+/** Returns a 2xx response unread; throws for others. */
 async function accepted(response: Response): Promise<Response> {
   if (!response.ok) await read(response);
   return response;
@@ -198,28 +198,28 @@ export const history = {
     ofHistory<AgainAnswer>(one('', id, '/again'), { method: 'POST', body }),
 };
 
-/** What a service is tested with; empty is what the server has for it. A recording is a WAV file in base64. */
+/** Input of a service test; empty is the server's default. A recording is a WAV file in base64. */
 export interface TestInput { recording?: string; text?: string; voice?: string }
 
 /** Tests a service: the recogniser with a recording, the synthesiser with a text and a voice. */
 export const testService = (service: Service, input: TestInput = {}) =>
   session.call<ServiceTest>('operator', '/api/services/test', { method: 'POST', body: { service, ...input } });
 
-/** The last calls of a service, or of all of them, the newest first. */
+/** Returns the recent calls of a service or of all services, newest first. */
 export const serviceCalls = (service: Service | '', limit: number) =>
   session.call<ServiceCalls>('operator', `/api/services/calls${query({ service, limit })}`);
 
-/** What was used in the last so many days, today included. */
+/** Returns the usage of the last `days` days, including today. */
 export const usageOf = (days: number) => session.call<Usage>('operator', `/api/usage${query({ days })}`);
 
-/** Returns how many milliseconds the address of boards takes to answer. Who names no device there is kept nowhere. */
+/** Returns the response time of the OTA address in milliseconds. The request names no device: the server stores nothing. */
 export async function otaAnswers(): Promise<number> {
   const begun = performance.now();
   await call<string>('/xiaozhi/ota/');
   return performance.now() - begun;
 }
 
-/** Asks for the settings of a device, as firmware does when it boots. */
+/** Requests the configuration of a device, as firmware does at boot. */
 export function boot(deviceId: string, clientId: string): Promise<Ota> {
   const headers = { 'Device-Id': deviceId, 'Client-Id': clientId };
   const body = { application: { version: '1.0.0' }, board: { type: 'hearken-console' }, chip_model_name: 'browser' };

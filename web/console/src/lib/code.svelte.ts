@@ -1,5 +1,5 @@
-// The code of the first run that an address such as `#/setup?code=4821-9035` brings. It is taken out of the address before the
-// address is read for anything else, so that it is neither shown nor copied along. Not for using it.
+// The code of the first run in an address such as `#/setup?code=4821-9035`. It is removed from the address before the
+// router reads it, so that it is neither shown nor copied. Not for using the code.
 import { codeIn } from '../setup/checks';
 
 class Brought {

@@ -1,11 +1,11 @@
-// Numbers, times and sizes as a person reads them. Not for words, which are in the dictionaries.
+// Formats of numbers, times and sizes. Not for texts, which are in the dictionaries.
 
 /** Formats milliseconds: `840 ms`, `1.25 s`, `2 min 5 s`. */
 export function duration(ms: number): string {
   if (!Number.isFinite(ms)) return '–';
   if (ms < 1_000) return `${Math.round(ms)} ms`;
   if (ms < 59_950) return `${(ms / 1_000).toFixed(ms < 9_995 ? 2 : 1)} s`;
-  // Rounded first: 119.6 s are two minutes.
+  // Rounded first: 119.6 s is two minutes.
   const seconds = Math.round(ms / 1_000);
   return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
 }
@@ -20,7 +20,7 @@ export function number(value: number, tag: string): string {
   return new Intl.NumberFormat(tag).format(value);
 }
 
-/** Formats a time in RFC 3339 with date and seconds. */
+/** Formats an RFC 3339 time with date and seconds. */
 export function moment(text: string | null, tag: string): string {
   if (!text) return '–';
   const at = new Date(text);
@@ -28,7 +28,7 @@ export function moment(text: string | null, tag: string): string {
   return new Intl.DateTimeFormat(tag, { dateStyle: 'medium', timeStyle: 'medium' }).format(at);
 }
 
-/** Formats the day of a time, with the day of the week. */
+/** Formats the date of a time, with the day of the week. */
 export function day(text: string, tag: string): string {
   const at = new Date(text);
   if (Number.isNaN(at.getTime())) return text;
@@ -41,7 +41,7 @@ export function clock(text: string, tag: string): string {
   return new Intl.DateTimeFormat(tag, { timeStyle: 'medium' }).format(at);
 }
 
-/** Returns how long ago a time was, in words of the language. */
+/** Returns the time since a moment as a phrase, such as `2 hours ago`. */
 export function ago(text: string | null, now: number, tag: string): string {
   const at = text ? new Date(text).getTime() : Number.NaN;
   if (Number.isNaN(at)) return '–';
@@ -52,7 +52,7 @@ export function ago(text: string | null, now: number, tag: string): string {
   return unit ? relative.format(Math.trunc(seconds / unit[1]), unit[0]) : relative.format(seconds, 'second');
 }
 
-/** Sums the samples of a metric in Prometheus's text format whose labels contain all these texts. */
+/** Sums the samples of a metric (Prometheus text format) whose labels contain all these texts. */
 export function metric(text: string, name: string, ...labels: string[]): number {
   let sum = 0;
   for (const line of text.split('\n')) {

@@ -1,10 +1,10 @@
-// One request to the server, without credentials of its own. Not for who is logged in: that is in session.svelte.ts.
+// Single requests to the server, without stored credentials. Not for the session: see session.svelte.ts.
 import { ApiError, refusalOf } from './errors';
 
-/** Path under which a proxy offers the server; empty without one. The page is `ROOT/console/`. */
+/** Path prefix of the server behind a proxy; empty without one. The page is `ROOT/console/`. */
 export const ROOT = rootOf(globalThis.location?.href ?? 'http://localhost/console/');
 
-/** Returns the path under which the server is reached by the page at this address, without a slash at its end. */
+/** Returns the path prefix of the server for a page address, without a trailing slash. */
 export function rootOf(page: string): string {
   return new URL('..', page).pathname.replace(/\/$/, '');
 }
@@ -17,7 +17,7 @@ export interface Sent {
   signal?: AbortSignal;
 }
 
-/** Sends a request and returns the response, whatever its status. */
+/** Sends a request and returns the response with any status. Throws an `ApiError` with the code `OFFLINE` without one. */
 export async function send(path: string, sent: Sent = {}): Promise<Response> {
   const headers = new Headers(sent.headers);
   if (sent.bearer) headers.set('Authorization', `Bearer ${sent.bearer}`);
@@ -35,7 +35,7 @@ export async function send(path: string, sent: Sent = {}): Promise<Response> {
   }
 }
 
-/** Reads a response: its JSON, its text, or nothing. Throws an `ApiError` unless the status is 2xx. */
+/** Reads the body of a response as JSON or text. Throws an `ApiError` unless the status is 2xx. */
 export async function read<T>(response: Response): Promise<T> {
   const text = await response.text();
   const isJson = response.headers.get('content-type')?.includes('json') ?? false;

@@ -1,6 +1,8 @@
-// Checks what the console reads out of answers and forms.
+// Checks addresses, errors and their texts, formats, forms of tools, settings and WAV files.
 import { describe, expect, it } from 'vitest';
-import { keysNamed, refusalOf, remedyOf, ApiError } from './errors';
+import { enErrors } from '../i18n/en-errors';
+import { zhErrors } from '../i18n/zh-errors';
+import { ApiError, FAULTS, faultOf, keysNamed, refusalOf, REMEDIES, remedyOf, SERVER_FAULTS } from './errors';
 import { ago, bytes, duration, metric } from './format';
 import { rootOf } from './http';
 import { argumentsOf, FieldError, fieldsOf } from './schema';
@@ -8,7 +10,7 @@ import { allReloaded, changesOf, typedOf } from './settings';
 import { base64, bytesOf, lengthOf, wavOf } from './wav';
 
 describe('addresses', () => {
-  it('begin with the path under which a proxy offers the server', () => {
+  it('include the path under which a proxy serves the console', () => {
     expect(rootOf('http://h/console/')).toBe('');
     expect(rootOf('https://h/voice/at/home/console/?a=/b#/devices')).toBe('/voice/at/home');
     expect(rootOf('http://h/p/console/index.html')).toBe('/p');
@@ -16,7 +18,7 @@ describe('addresses', () => {
 });
 
 describe('errors', () => {
-  it('are read from both forms of refusals', () => {
+  it('are parsed from both forms of refusals', () => {
     expect(refusalOf(409, { error: { code: 'CONFLICT', message: 'm' } }, null)).toMatchObject({ status: 409, code: 'CONFLICT', message: 'm' });
     expect(refusalOf(422, { code: 422, msg: 'a', detail: 'b' }, '5')).toMatchObject({ code: 'HTTP_422', message: 'b', retryAfter: 5 });
     expect(refusalOf(500, null, 'x')).toMatchObject({ message: 'HTTP 500', retryAfter: null });
@@ -28,15 +30,32 @@ describe('errors', () => {
     expect(remedyOf(new ApiError(409, 'NOT_CONNECTED', ''))).toBe('NOT_CONNECTED');
     expect(remedyOf(new ApiError(429, 'HTTP_429', ''))).toBe('BUSY');
     expect(remedyOf(new Error('x'))).toBe('INTERNAL_ERROR');
+    for (const code of REMEDIES) expect([enErrors[`remedy.${code}`], zhErrors[`remedy.${code}`]].every(Boolean), code).toBe(true);
   });
 
-  it('name the settings that they are about', () => {
+  it('have a text in both languages for every code of the server', () => {
+    expect(new Set(SERVER_FAULTS).size).toBe(26);
+    for (const code of FAULTS) {
+      expect(enErrors[`fault.${code}`], code).toMatch(/^[A-Z][^\p{Script=Han}]+\.$/u);
+      expect(zhErrors[`fault.${code}`], code).toMatch(/\p{Script=Han}.*。$/u);
+    }
+  });
+
+  it('without a known code have the text of their status', () => {
+    expect(faultOf(new ApiError(409, 'VERSION_CONFLICT', ''))).toBe('VERSION_CONFLICT');
+    expect([404, 409, 422, 503, 418].map((status) => faultOf(new ApiError(status, `HTTP_${status}`, '')))).toEqual([
+      'NOT_FOUND', 'CONFLICT', 'BAD_REQUEST', 'UNAVAILABLE', 'INTERNAL_ERROR',
+    ]);
+    expect(faultOf(new ApiError(0, 'OFFLINE', 'Failed to fetch'))).toBe('OFFLINE');
+  });
+
+  it('name the settings concerned', () => {
     expect(keysNamed('the request cannot be read: `llm.temperature` is 9: use 0 to 2, see `chat.max_tokens`')).toEqual(['llm.temperature', 'chat.max_tokens']);
   });
 });
 
 describe('format', () => {
-  it('tells times and sizes', () => {
+  it('formats times and sizes', () => {
     expect([840.4, 1_250, 12_345, 125_000].map(duration)).toEqual(['840 ms', '1.25 s', '12.3 s', '2 min 5 s']);
     expect([9_999, 59_960, 119_600].map(duration)).toEqual(['10.0 s', '1 min 0 s', '2 min 0 s']);
     expect([12, 2_048, 3_670_016].map(bytes)).toEqual(['12 B', '2.0 KiB', '3.5 MiB']);
@@ -44,7 +63,7 @@ describe('format', () => {
     expect(ago(null, 0, 'en')).toBe('–');
   });
 
-  it('sums a metric by its labels, and no other whose name begins alike', () => {
+  it('sums a metric by its labels, without metrics whose names start with the same text', () => {
     const text = '# HELP x\nt_total{end="a",b="1"} 2\nt_total{end="b"} 3\nt_total_more 9\nplain 4.5\n';
     expect(metric(text, 't_total')).toBe(5);
     expect(metric(text, 't_total', 'end="a"')).toBe(2);
@@ -62,16 +81,16 @@ describe('forms of tools', () => {
     },
   });
 
-  it('have required fields first and a kind for each type', () => {
+  it('list required fields first, with a kind for each type', () => {
     expect(fields.map((field) => `${field.name}:${field.kind}`)).toEqual(['count:integer', 'city:text', 'note:text', 'loud:boolean', 'kind:choice', 'more:json', 'maybe:number']);
     expect(fieldsOf({})).toEqual([]);
   });
 
-  it('give arguments of the right type and leave out what is empty', () => {
+  it('produce arguments of the right type, without empty ones', () => {
     expect(argumentsOf(fields, { count: '3', city: '', kind: '1', more: '[1]', maybe: '2.5', loud: 'true' })).toEqual({ count: 3, city: '', kind: 1, more: [1], maybe: 2.5, loud: true });
   });
 
-  it('refuse what does not fit', () => {
+  it('reject missing and invalid values', () => {
     const reason = (typed: Record<string, string>) => {
       try {
         argumentsOf(fields, typed);
@@ -89,7 +108,7 @@ describe('forms of tools', () => {
 describe('settings', () => {
   const settings = { llm: { model: 'm', temperature: 0.7 }, log: { level: 'info' } };
 
-  it('are sent only if they differ, in the type of the old value', () => {
+  it('are sent only if changed, in the type of the old value', () => {
     const typed = typedOf(settings);
     expect(changesOf(settings, typed)).toEqual({});
     expect(changesOf(settings, { ...typed, 'llm.temperature': '0.5', 'log.level': 'debug' })).toEqual({ 'llm.temperature': 0.5, 'log.level': 'debug' });
@@ -100,10 +119,10 @@ describe('settings', () => {
     expect(changesOf(tables, { 'tools.policy': '{' })).toEqual({ 'tools.policy': '{' });
   });
 
-  it('stay typed where another one is saved, and only those that were typed', () => {
+  it('preserve unsaved input when another setting is saved', () => {
     const before = typedOf(settings);
     const sent = { 'log.level': 'debug' };
-    // Another administrator has changed a setting that nobody has typed into.
+    // Another administrator has changed a setting without unsaved input.
     const now = { ...before, 'log.level': 'debug', 'llm.model': 'other' };
     const typed = { ...before, 'llm.temperature': '0.5', 'log.level': 'debug' };
     expect(allReloaded(typed, before, sent, now)).toEqual({ ...now, 'llm.temperature': '0.5' });
@@ -112,7 +131,7 @@ describe('settings', () => {
 });
 
 describe('WAV', () => {
-  it('has a header and 16 bits a sample', () => {
+  it('has a header and 16-bit samples', () => {
     const file = wavOf(Float32Array.of(0, 1, -1), 16_000);
     expect(file.length).toBe(50);
     expect(new TextDecoder('latin1').decode(file.subarray(0, 12))).toBe('RIFF*\0\0\0WAVE');
@@ -121,7 +140,7 @@ describe('WAV', () => {
     expect(bytesOf(base64(file))).toEqual(file);
   });
 
-  it('tells its length, whatever stands before the sound or is unknown when it begins', () => {
+  it('has a length, also with other chunks first or with an unknown size', () => {
     const file = wavOf(new Float32Array(1_600), 16_000);
     expect(lengthOf(file)).toBe(100);
     const streamed = file.slice();

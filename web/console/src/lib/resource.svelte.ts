@@ -1,4 +1,4 @@
-// One thing that a screen loads: its data, whether it is being loaded, and what went wrong. Not for showing it.
+// State of a loaded resource and of an action: data, progress and error. Not for showing them.
 import { untrack } from 'svelte';
 
 export class Resource<T> {
@@ -9,7 +9,7 @@ export class Resource<T> {
 
   constructor(private readonly loader: () => Promise<T>) {}
 
-  /** Loads again; what is shown stays until the answer is there. An overtaken answer is dropped. */
+  /** Loads again; the current data stays until the response arrives. Outdated responses are dropped. */
   load = async (): Promise<void> => {
     const round = ++this.round;
     this.loading = true;
@@ -27,8 +27,8 @@ export class Resource<T> {
 }
 
 /**
- * Calls `work` now and every `ms` milliseconds while the page is visible. Returns what ends it. An effect that calls this
- * does not depend on what `work` reads, such as tokens that are refreshed.
+ * Calls `work` now and every `ms` milliseconds while the page is visible. Returns a function that stops it. An effect that
+ * calls this does not depend on the state that `work` reads, such as refreshed tokens.
  */
 export function repeat(work: () => Promise<unknown>, ms: number): () => void {
   let over = false;
@@ -44,12 +44,12 @@ export function repeat(work: () => Promise<unknown>, ms: number): () => void {
   };
 }
 
-/** One action of a person, such as saving: whether it runs, and what went wrong. */
+/** A user action such as saving: whether it is running, and its error. */
 export class Action {
   running = $state(false);
   error = $state.raw<unknown>(null);
 
-  /** Runs the work unless it runs already. Returns true if it succeeded. */
+  /** Runs the work unless it is already running. Returns true if it succeeded. */
   async run(work: () => Promise<unknown>): Promise<boolean> {
     if (this.running) return false;
     this.running = true;

@@ -1,19 +1,18 @@
-// What a person who is logged in may do: the rights, and the least right that opens each screen. Not for credentials: see
-// session.svelte.ts.
+// Access levels of accounts, and the level that each screen requires. Not for credentials: see session.svelte.ts.
 import type { components } from './api-schema';
 import type { Screen } from './router.svelte';
 
 export type Right = components['schemas']['Right'];
-/** Rights, the least first; each one contains those before it. */
+/** Access levels, lowest first; each includes those before it. */
 export const RIGHTS = ['guest', 'member', 'administrator'] as const satisfies readonly Right[];
 
-/** Somebody who is logged in. */
+/** The logged-in account. */
 export type Account = components['schemas']['Asking'];
 
-/** Name of the administrator that every server has. */
+/** Name of the built-in administrator. */
 export const ADMIN = 'admin';
 
-/** The least right that opens a screen. */
+/** Required access level by screen. */
 export const LEAST: Record<Screen, Right> = {
   home: 'guest',
   talk: 'guest',
@@ -31,7 +30,7 @@ export const LEAST: Record<Screen, Right> = {
   audit: 'administrator',
 };
 
-/** Returns true if a right contains another one. A right that this console does not know contains none. */
+/** Returns true if an access level includes another. A level unknown to this console includes none. */
 export function isAtLeast(right: Right, least: Right): boolean {
   return RIGHTS.indexOf(right) >= RIGHTS.indexOf(least);
 }

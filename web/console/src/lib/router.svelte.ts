@@ -1,4 +1,4 @@
-// Which screen is shown: the part of the address after `#/`, and whether it may be left. Not for what a screen shows.
+// The current screen, from the address after `#/`, and the guard before leaving it. Not for the content of screens.
 import './code.svelte';
 
 export const SCREENS = [
@@ -7,7 +7,7 @@ export const SCREENS = [
 ] as const;
 export type Screen = (typeof SCREENS)[number];
 
-/** Returns the screen and the rest of a hash such as `#/devices/aa:bb`. */
+/** Parses a hash such as `#/devices/aa:bb` into the screen and the rest. */
 export function parse(hash: string): { screen: Screen; rest: string } {
   const [name = '', ...rest] = hash.replace(/^#\/?/, '').split('/');
   const screen = SCREENS.find((known) => known === name) ?? 'home';
@@ -24,7 +24,7 @@ function decode(text: string): string {
 
 class Router {
   at = $state(parse(location.hash));
-  /** What goes on once the person agrees to lose unsaved changes; null if nobody is asked. */
+  /** Continuation for when the user agrees to lose unsaved changes; null if no question is open. */
   held = $state.raw<(() => void) | null>(null);
   private address = location.hash;
   private isUnsaved: (() => boolean) | null = null;
@@ -33,7 +33,7 @@ class Router {
     addEventListener('hashchange', () => this.change(location.hash));
   }
 
-  /** Asks before what is shown is left while `isUnsaved` says so. Returns what ends it. */
+  /** Asks before the screen is left while `isUnsaved` returns true. Returns a function that removes the guard. */
   guard(isUnsaved: () => boolean): () => void {
     const ask = (event: BeforeUnloadEvent) => {
       if (isUnsaved()) event.preventDefault();
@@ -46,7 +46,7 @@ class Router {
     };
   }
 
-  /** Does what leaves the screen, at once or after the question. */
+  /** Runs work that leaves the screen, at once or after the question. */
   leave(work: () => void): void {
     if (this.isUnsaved?.()) this.held = work;
     else work();

@@ -1,6 +1,6 @@
-// Hands a file that the page holds to the browser, which saves it. Not for where the file comes from.
+// Saves a file from memory as a download. Not for creating it.
 
-/** Time after which the browser has read the file, in milliseconds. */
+/** Delay after which the browser has certainly read the file, in milliseconds. */
 const READ_AFTER_MS = 60_000;
 
 export function saveFile(file: Blob, name: string): void {

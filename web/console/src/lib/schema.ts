@@ -1,4 +1,4 @@
-// A form for the arguments of a tool, out of its JSON Schema: its fields, and the arguments of what was typed.
+// Forms for tool arguments, from JSON Schema: the fields, and the arguments for typed values.
 import type { JsonSchema } from './types';
 
 export type Kind = 'text' | 'number' | 'integer' | 'boolean' | 'choice' | 'json';
@@ -7,7 +7,7 @@ export interface Field {
   min: number | undefined; max: number | undefined; initial: string;
 }
 
-/** Returns the fields of an object's schema, the required ones first. */
+/** Returns the fields of an object schema, required ones first. */
 export function fieldsOf(schema: JsonSchema): Field[] {
   const required = new Set(schema.required ?? []);
   const fields = Object.entries(schema.properties ?? {}).map(([name, of]) => field(name, of, required.has(name)));
@@ -38,7 +38,7 @@ export class FieldError extends Error {
   }
 }
 
-/** Reads what was typed; a field that was left empty is left out. Throws a `FieldError`. */
+/** Converts typed values to arguments, without empty fields. Throws a `FieldError`. */
 export function argumentsOf(fields: readonly Field[], typed: Record<string, string>): Record<string, unknown> {
   const all: Record<string, unknown> = {};
   for (const one of fields) {

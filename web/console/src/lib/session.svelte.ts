@@ -1,6 +1,7 @@
-// Who is logged in, and what they may do. Two credentials exist: the access token of a log-in with a password, and the admin
-// token, which opens all but `/api/admin` and `/api/accounts`. Both are kept until this tab closes. The door of a route says which
-// of them is sent; the right of the person says what they may do. Not for the log-in form, nor for the rules: see rights.ts.
+// The session: the logged-in account and its credentials. There are two credentials: the access token of a login with a
+// password, and the admin token, which opens all routes except `/api/admin` and `/api/accounts`. Both are stored until
+// this tab closes. The door of a route selects the credential. Not for the login form, nor for access levels: see
+// rights.ts.
 import { ApiError } from './errors';
 import { call, read, send, type Sent } from './http';
 import { type Account, ADMIN, isAtLeast, LEAST, type Right } from './rights';
@@ -8,29 +9,29 @@ import type { Screen } from './router.svelte';
 import { recallSession, rememberSession } from './storage';
 import type { TokenPair } from './types';
 
-/** Routes by what they ask for: an access token, an access token or the admin token, or nothing that must be shown. */
+/** Routes by required credential: an access token, an access token or the admin token, or none. */
 export type Door = 'admin' | 'operator' | 'open';
 
 interface Tokens { access: string; refresh: string; expires: number }
-/** Credential of the operator's routes: the access token, where the server takes it, or the admin token. */
+/** Credential of the operator's routes: the access token if the server accepts it, or the admin token. */
 type Operator = { kind: 'access' } | { kind: 'token'; token: string };
 interface Kept { tokens: Tokens | null; operator: Operator | null }
 interface Passed { old: string; tokens: Tokens }
 
-/** Whoever has the admin token. */
+/** Account of a login with the admin token. */
 const HOLDER: Account = { name: ADMIN, right: 'administrator' };
-/** An access token is exchanged this long before it ends, in milliseconds. */
+/** Time before its expiry at which an access token is refreshed, in milliseconds. */
 const EARLY = 60_000;
-/** Wait before an exchange that failed is tried again, in milliseconds. */
+/** Delay before a failed refresh is retried, in milliseconds. */
 const AGAIN = 10_000;
 const NAME = 'session';
 
 class Session {
   tokens = $state<Tokens | null>(null);
   operator = $state<Operator | null>(null);
-  /** Who is logged in; null until the server has told it. */
+  /** The logged-in account; null until the server has returned it. */
   account = $state.raw<Account | null>(null);
-  /** True if the last session ended by itself, not by logging out. */
+  /** True if the last session expired or was revoked, rather than logged out. */
   ended = $state(false);
   private refreshing: Promise<boolean> | null = null;
   private timer: ReturnType<typeof setTimeout> | undefined;
@@ -38,7 +39,7 @@ class Session {
 
   constructor() {
     this.restore();
-    // A duplicated tab holds the same refresh token, which may be used once only.
+    // A duplicated tab holds the same refresh token, which is valid only once.
     this.tabs?.addEventListener('message', (event: MessageEvent<Passed>) => {
       if (this.tokens && event.data.old === this.tokens.refresh) this.keep(event.data.tokens);
     });
@@ -56,17 +57,17 @@ class Session {
     return this.account?.right ?? null;
   }
 
-  /** Returns true if this person has the right, or one that contains it. */
+  /** Returns true if the account has this access level or a higher one. */
   may(least: Right): boolean {
     return this.right !== null && isAtLeast(this.right, least);
   }
 
-  /** Returns true if a screen is for this person. */
+  /** Returns true if the account may see a screen. */
   maySee(screen: Screen): boolean {
     return this.may(LEAST[screen]);
   }
 
-  /** Logs in with a name and its password, or with the admin token. */
+  /** Logs in with a name and a password, or with the admin token. */
   async logIn(name: string, secret: string): Promise<void> {
     const tokens = await passwordLogIn(name, secret);
     const isAdmin = name.toLowerCase() === ADMIN;
@@ -75,7 +76,7 @@ class Session {
     await this.enter(tokens, operator);
   }
 
-  /** Adds the other credential: the admin token after a log-in by password, or the other way round. */
+  /** Adds the other credential: the admin token after a login with the password, or vice versa. */
   async unlock(secret: string): Promise<void> {
     const tokens = this.tokens ?? (await passwordLogIn(ADMIN, secret));
     const operator = this.operator ?? (await operatorBy(null, secret));
@@ -86,22 +87,22 @@ class Session {
     this.keep(tokens);
   }
 
-  /** Chooses the first password with the code of the server, and logs in. */
+  /** Sets the first password with the code from the server log, and logs in. */
   async choosePassword(code: string, password: string): Promise<void> {
     const pair = await call<TokenPair>('/api/admin/setup', { method: 'POST', body: { code, password } });
     const tokens = tokensOf(pair);
     await this.enter(tokens, await operatorBy(tokens, ''));
   }
 
-  /** Asks the server who is logged in, and what they may do. */
+  /** Loads the logged-in account with its access level. */
   recognise = async (): Promise<void> => {
     const account = this.tokens ? await this.call<Account>('admin', '/api/account') : HOLDER;
     if (this.isIn) this.account = account;
   };
 
-  /** Changes one's own password, and goes on with the tokens that the server gives for it. */
+  /** Changes the own password, and continues with the new tokens from the server. */
   async changePassword(current: string, password: string): Promise<void> {
-    // Renews the access token or ends the session where that is due: a refusal below is then about `current`.
+    // Refreshes the access token or ends the session if due: a refusal below then concerns `current`.
     await this.recognise();
     const old = this.tokens?.refresh ?? '';
     const sent = { method: 'POST', body: { current, password }, bearer: this.bearer('admin') };
@@ -113,7 +114,7 @@ class Session {
   async logOut(): Promise<void> {
     const access = this.tokens?.access;
     this.end(false);
-    // The tokens are forgotten here, whatever the server answers.
+    // The tokens are already dropped here, regardless of the response.
     if (access) await send('/api/admin/logout', { method: 'POST', bearer: access }).catch(() => undefined);
   }
 
@@ -125,19 +126,19 @@ class Session {
     this.keep(null);
   }
 
-  /** Returns true if routes behind this door can be asked. */
+  /** Returns true if there is a credential for this door. */
   opens(door: Door): boolean {
     return door === 'open' || (door === 'admin' ? this.tokens !== null : this.operator !== null);
   }
 
-  /** Sends a request with the credential of its door, and reads the answer. */
+  /** Sends a request with the credential of its door and reads the response. */
   async call<T>(door: Door, path: string, sent: Sent = {}): Promise<T> {
     return read<T>(await this.send(door, path, sent));
   }
 
   /**
-   * Sends a request with the credential of its door. Refreshes the token where that helps. A refusal ends the session,
-   * unless the door is only being tried.
+   * Sends a request with the credential of its door. Refreshes the token if necessary. A refusal ends the session, unless
+   * `tries` is set.
    */
   async send(door: Door, path: string, sent: Sent = {}, tries = false): Promise<Response> {
     if (!this.opens(door)) throw new ApiError(401, 'LOCKED', '');
@@ -149,13 +150,13 @@ class Session {
       const second = await send(path, { ...sent, bearer: this.bearer(door) });
       if (second.status !== 401) return second;
     }
-    // A route that the place opens, or a token of its own, says nothing of this session.
+    // Routes that need no credential, or a token of their own, do not concern this session.
     if (tries || door === 'open') throw new ApiError(401, 'LOCKED', '');
     this.end(true);
     throw new ApiError(401, 'UNAUTHORIZED', '');
   }
 
-  /** Begins a session, once the server has told whose it is. */
+  /** Starts a session, after loading its account. */
   private async enter(tokens: Tokens | null, operator: Operator | null): Promise<void> {
     const account = tokens ? await call<Account>('/api/account', { bearer: tokens.access }) : HOLDER;
     this.ended = false;
@@ -180,15 +181,15 @@ class Session {
     try {
       const body = { refresh_token: old };
       const tokens = tokensOf(await call<TokenPair>('/api/admin/refresh', { method: 'POST', body }));
-      // Another tab may have passed on the next pair while this one waited.
+      // Another tab may have sent the next pair in the meantime.
       if (this.tokens?.refresh === old) this.keep(tokens);
       this.tabs?.postMessage({ old, tokens: { ...tokens } } satisfies Passed);
       return true;
     } catch (error) {
-      // The next pair may have come in the meantime, from another tab or with another password.
+      // The next pair may have arrived in the meantime, from another tab or after a password change.
       if (this.tokens?.refresh !== old) return this.tokens !== null;
       if (!(error instanceof ApiError && error.status === 401)) {
-        // A server that cannot answer now says nothing of the session.
+        // Other errors do not concern the session: retry.
         this.refreshIn(AGAIN);
         throw error;
       }
@@ -226,7 +227,7 @@ function tokensOf(pair: TokenPair): Tokens {
   return { access: pair.access_token, refresh: pair.refresh_token, expires: Date.now() + pair.expires_in * 1_000 };
 }
 
-/** Returns the tokens of a log-in; null if name and password do not fit, or nobody can log in here. */
+/** Returns the tokens of a login; null if the name or the password is wrong, or login is disabled. */
 async function passwordLogIn(username: string, password: string): Promise<Tokens | null> {
   const response = await send('/api/admin/login', { method: 'POST', body: { username, password } });
   if (response.status === 401 || response.status === 404) return null;
@@ -235,7 +236,7 @@ async function passwordLogIn(username: string, password: string): Promise<Tokens
 
 const opensDevices = async (bearer: string | null) => (await send('/api/devices?limit=1', { bearer })).status !== 401;
 
-/** Returns the first of these credentials that opens the operator's routes. */
+/** Returns the first of these credentials that opens the operator's routes; null if none does. */
 async function operatorBy(tokens: Tokens | null, secret: string): Promise<Operator | null> {
   if (tokens && (await opensDevices(tokens.access))) return { kind: 'access' };
   return (await opensDevices(secret)) ? { kind: 'token', token: secret } : null;

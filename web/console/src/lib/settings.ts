@@ -1,4 +1,4 @@
-// Settings as text that is typed, and back as the values that have changed. Not for which settings there are.
+// Settings as editable text, and the changed values to send. Not for the list of settings.
 
 type Sections = Record<string, Record<string, unknown>>;
 type Texts = Record<string, string>;
@@ -16,7 +16,7 @@ function textOf(value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
-/** Returns what differs, each value in the type of the old one. What cannot be read is sent as text: the server says why not. */
+/** Returns the changed settings, each in the type of the old value. Unparsable text stays text: the server reports the error. */
 export function changesOf(settings: Sections, typed: Record<string, string>): Record<string, unknown> {
   const changes: Record<string, unknown> = {};
   for (const [section, fields] of Object.entries(settings)) {
@@ -30,17 +30,17 @@ export function changesOf(settings: Sections, typed: Record<string, string>): Re
   return changes;
 }
 
-/** Returns a field after what is stored was loaded again: what was typed stays, unless it was sent. */
+/** Returns the text of a field after reloading: unsaved input stays, unless it was just sent. */
 export function reloaded<T>(typed: T, before: T, sent: T, now: T): T {
   return typed === before || typed === sent ? now : typed;
 }
 
-/** Returns what stands in the fields of these changes. */
+/** Returns the text of the fields of these changes. */
 export function sentOf(typed: Texts, changes: Record<string, unknown>): Texts {
   return Object.fromEntries(Object.keys(changes).map((key) => [key, typed[key] ?? '']));
 }
 
-/** Returns the text of all settings after they were loaded again. `sent` holds what stood in the fields that were sent. */
+/** Returns the text of all settings after reloading. `sent` is the text of the fields that were sent. */
 export function allReloaded(typed: Texts, before: Texts, sent: Texts, now: Texts): Texts {
   const field = ([key, text]: [string, string]) => [key, reloaded(typed[key] ?? text, before[key] ?? text, sent[key] ?? before[key] ?? text, text)];
   return Object.fromEntries(Object.entries(now).map(field));

@@ -1,4 +1,4 @@
-// What the page keeps in this browser. A browser that forbids it loses only these choices.
+// Storage in this browser. If the browser forbids it, only these values are lost.
 
 const PREFIX = 'hearken.';
 
@@ -14,7 +14,7 @@ export function remember(name: string, value: string): void {
   try {
     localStorage.setItem(PREFIX + name, value);
   } catch {
-    // Kept for this page only.
+    // Not stored: the value lasts until the page is reloaded.
   }
 }
 
@@ -31,6 +31,6 @@ export function rememberSession(name: string, value: string | null): void {
     if (value === null) sessionStorage.removeItem(PREFIX + name);
     else sessionStorage.setItem(PREFIX + name, value);
   } catch {
-    // Kept for this page only.
+    // Not stored: the value lasts until the page is reloaded.
   }
 }

@@ -1,4 +1,4 @@
-// Light or dark: the system's choice, or the user's. Not for the colours, which are in app.css.
+// The theme: that of the system, light or dark. Not for the colours, which are in app.css.
 import { recall, remember } from './storage';
 
 export const THEMES = ['system', 'light', 'dark'] as const;

@@ -1,14 +1,14 @@
-// Shapes of the server's answers under short names. They come from api-schema.ts, which is generated from the server's own
-// description. Not for what the screens make of them.
+// Short names for the types of the server's API, which api-schema.ts has from the server's description. Not for types of
+// single screens.
 //
-// By hand, and why:
-// - JsonSchema, and the tools that have one: the description says "object" of it, since any JSON Schema may stand there
-// - Ota, which is the firmware's protocol and not described
+// Written by hand:
+// - JsonSchema, and the tools that have one: the description only says "object", since any JSON Schema is allowed
+// - Ota: the firmware's protocol is not described
 import type { components } from './api-schema';
 
 type Schemas = components['schemas'];
 
-/** Where the administrator's password comes from: nobody has chosen one, somebody has, or the configuration decides. */
+/** Source of the administrator's password: not set, set by a user, or set by the configuration. */
 export type PasswordState = Schemas['PasswordState'];
 export type Setup = Schemas['SetupShown'];
 export type TokenPair = Schemas['TokenPair'];
@@ -16,7 +16,7 @@ export type TokenPair = Schemas['TokenPair'];
 export type ListedAccount = Schemas['AccountShown'];
 export type Accounts = Schemas['AccountsShown'];
 
-/** A call that is made only if the person who was asked says yes. */
+/** A call pending confirmation by the user. */
 export type WaitingCall = Schemas['WaitingShown'];
 export type WaitingCalls = Schemas['AllWaiting'];
 export type Dropped = Schemas['Dropped'];
@@ -32,7 +32,7 @@ export type Mark = Schemas['TurnEvent'];
 export type Turn = Schemas['TurnJson'];
 export type Turns = Schemas['LastTurns'];
 
-/** What is kept of the turns: nothing, the words, or the words and the sound. */
+/** What is stored per turn: nothing, text, or text and audio. */
 export type Keep = Schemas['Keep'];
 export type Voice = keyof Schemas['Sounds'];
 export type Sound = Schemas['SoundShown'];
@@ -42,9 +42,9 @@ export type HistorySummary = Schemas['HistoryShown'];
 export type Deleted = Schemas['Deleted'];
 export type AgainAnswer = Schemas['TrialAnswered'];
 
-/** Empty and null mean what is configured, and a language of null that of the person. */
+/** Empty and null mean the server default; a language of null, the language of the user. */
 export type Role = Schemas['RoleShown'];
-/** What a role says. */
+/** Editable fields of a role. */
 export type RoleFields = Omit<Role, 'id' | 'version' | 'updated'>;
 export type Roles = Schemas['Roles'];
 export type RoleVersion = Schemas['VersionShown'];
@@ -54,16 +54,16 @@ export type RoleTrial = Schemas['RoleTrial'];
 /** The services of a spoken turn: synthesiser, recogniser, language model. */
 export type Service = Schemas['TurnService'];
 export type ServiceTest = Schemas['Tested'];
-/** What can be told of what a service was sent, and of what it gave back; left out where there is none. */
+/** Known properties of a request to a service, or of its response. */
 export type CallPart = Schemas['CallContent'];
 export type CallFields = Required<CallPart>;
 export type ServiceCall = Schemas['CallShown'];
-/** Texts are left out where `words` is false. */
+/** Without texts if `words` is false. */
 export type ServiceCalls = Schemas['CallsShown'];
 
-/** Most of each measure in a day; 0 is no limit. */
+/** Daily limit of each measure; 0 is no limit. */
 export type UsageLimits = Schemas['LimitsShown'];
-/** What is counted and can be limited: money, tokens read and written, seconds of speech heard and said. */
+/** Measures that are counted and can be limited: cost, tokens (input and output), seconds of speech (input and output). */
 export type Measure = Schemas['Limited'];
 export type Sums = Schemas['Sums'];
 export type ReachedLimit = Schemas['ReachedLimit'];
@@ -101,13 +101,13 @@ export type MadeToolToken = Schemas['MadeToolToken'];
 export type ToolContent = Schemas['ToolAnswerPart'];
 export type ToolResult = Schemas['ToolAnswer'];
 
-/** What of JSON Schema the console reads, of any tool. */
+/** The part of JSON Schema that the console reads. */
 export interface JsonSchema {
   type?: string | string[]; title?: string; description?: string; properties?: Record<string, JsonSchema>; required?: string[];
   enum?: unknown[]; items?: JsonSchema; default?: unknown; minimum?: number; maximum?: number; format?: string;
 }
 
-// What is not described at all.
+// Not part of the description.
 
 export interface Ota {
   websocket?: { url: string; token?: string; version?: number };

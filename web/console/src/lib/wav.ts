@@ -1,6 +1,6 @@
-// WAV files out of samples, their length, and bytes as base64. Not for recording.
+// WAV files from samples, their duration, and base64. Not for recording.
 
-/** Makes a WAV file: 16 bit, mono. */
+/** Creates a WAV file: 16 bit, mono. */
 export function wavOf(samples: Float32Array, rate: number): Uint8Array {
   const bytes = new Uint8Array(44 + samples.length * 2);
   const view = new DataView(bytes.buffer);
@@ -31,7 +31,7 @@ export function bytesOf(base64: string): Uint8Array<ArrayBuffer> {
   return Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0));
 }
 
-/** Returns the length of the sound of a WAV file in milliseconds; 0 if it is none. */
+/** Returns the duration of a WAV file in milliseconds; 0 if it is not one. */
 export function lengthOf(file: Uint8Array): number {
   const view = new DataView(file.buffer, file.byteOffset, file.byteLength);
   let bytesPerSecond = 0;
@@ -39,7 +39,7 @@ export function lengthOf(file: Uint8Array): number {
     const size = view.getUint32(at + 4, true);
     const name = String.fromCharCode(...file.subarray(at, at + 4));
     if (name === 'fmt ' && at + 20 <= file.length) bytesPerSecond = view.getUint32(at + 16, true);
-    // A file that was written as it was spoken may not know its length.
+    // The size in the header of a streamed file may be wrong.
     if (name === 'data') return bytesPerSecond > 0 ? (Math.min(size, file.length - at - 8) / bytesPerSecond) * 1_000 : 0;
     at += 8 + size + (size % 2);
   }

@@ -1,16 +1,16 @@
-// Which part of a turn the person waited for longest: pure arithmetic on intervals. Not for drawing.
+// The part of a turn with the largest share of the user's wait: arithmetic on intervals. Not for drawing.
 import type { Span, Turn } from '../lib/types';
 
 export interface Interval { from: number; to: number }
 export interface Share { name: string; ms: number; share: number }
 export interface Wait extends Interval { shares: Share[] }
 
-/** Spans that are no cause of a wait: what the person said, and what they heard. */
+/** Spans that do not cause a wait: the user's speech, and the playback. */
 const NO_CAUSE = new Set(['speech', 'playback']);
-/** Spans that hold others: they count only where none of the others explains the moment. */
+/** Spans that contain others: they count only for moments that no narrower span covers. */
 const WIDE = new Set(['model', 'voice']);
 
-/** Joins intervals that overlap, in order. */
+/** Merges overlapping intervals, in order. */
 export function union(intervals: readonly Interval[]): Interval[] {
   const joined: Interval[] = [];
   for (const next of [...intervals].filter((i) => i.to > i.from).sort((a, b) => a.from - b.from)) {
@@ -25,7 +25,7 @@ export function length(intervals: readonly Interval[]): number {
   return union(intervals).reduce((sum, i) => sum + i.to - i.from, 0);
 }
 
-/** Returns the parts of `from` that lie outside of `without`. */
+/** Returns the parts of `from` outside of `without`. */
 export function subtract(from: readonly Interval[], without: readonly Interval[]): Interval[] {
   let left = union(from);
   for (const gap of union(without)) {
@@ -37,13 +37,13 @@ export function subtract(from: readonly Interval[], without: readonly Interval[]
   return left;
 }
 
-/** Returns when the wait began and ended: from the end of `speech` to `first_packet`. Null if there was none. */
+/** Returns the wait: from the end of `speech` to `first_packet`. Null if there was none. */
 export function waitOf(turn: Pick<Turn, 'spans' | 'events'>): Interval | null {
   const packet = turn.events.find((event) => event.name === 'first_packet');
   if (!packet) return null;
   const ends = turn.spans.filter((span) => span.name === 'speech' && span.end_ms !== null).map((span) => span.end_ms as number);
   const before = ends.filter((end) => end <= packet.at_ms);
-  // A typed turn has no speech: its wait begins with it.
+  // A typed turn has no speech: its wait starts with the turn.
   const from = before.length > 0 ? Math.max(...before) : ends.length > 0 ? null : 0;
   return from === null || packet.at_ms <= from ? null : { from, to: packet.at_ms };
 }

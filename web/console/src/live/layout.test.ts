@@ -1,4 +1,4 @@
-// Checks where the parts of a timeline stand, and which rows are in view.
+// Checks the layout of timelines, the visible rows, and the parser of server-sent events.
 import { describe, expect, it } from 'vitest';
 import type { Turn } from '../lib/types';
 import { inView, laneNames, place, rowHeight, ticks, timeline, tops } from './layout';
@@ -11,19 +11,19 @@ const turn = (of: Partial<Turn>): Turn => ({
 const span = (name: string, start_ms: number, end_ms: number | null) => ({ name, detail: null, start_ms, end_ms });
 
 describe('a timeline', () => {
-  it('has one lane for each name, in the order of a turn, unknown ones last', () => {
+  it('has one lane per name, in the order of a turn, unknown names last', () => {
     const spans = [span('playback', 5, 6), span('zeta', 0, 1), span('speech', 0, 2), span('tool', 3, 4), span('tool', 4, 5)];
     expect(laneNames(turn({ spans }))).toEqual(['speech', 'tool', 'playback', 'zeta']);
     expect(timeline(turn({ spans }), 0).lanes[1]?.bars.length).toBe(2);
   });
 
-  it('lets an open bar grow until the turn has ended', () => {
+  it('extends an open bar until the turn has ended', () => {
     const spans = [span('model', 100, null)];
     expect(timeline(turn({ spans, state: 'thinking' }), 2_500).lanes[0]?.bars[0]).toMatchObject({ from: 100, to: 2_500, open: true });
     expect(timeline(turn({ spans }), 2_500).lanes[0]?.bars[0]?.to).toBe(100);
   });
 
-  it('places times between its edges, which hold events and early speech too', () => {
+  it('places times between its edges, which include events and early speech', () => {
     const line = timeline(turn({ spans: [span('speech', -200, 800)], events: [{ name: 'first_packet', at_ms: 1_800 }] }), 0);
     expect([line.start, line.end]).toEqual([-200, 1_800]);
     expect(place(line, 800)).toBe(0.5);
@@ -38,12 +38,12 @@ describe('a timeline', () => {
 });
 
 describe('the list', () => {
-  it('knows heights without drawing', () => {
+  it('computes heights without drawing', () => {
     expect(rowHeight(turn({ spans: [span('a', 0, 1), span('a', 2, 3), span('b', 0, 1)] })) - rowHeight(turn({}))).toBe(16);
     expect(tops([10, 20, 30])).toEqual([0, 10, 30, 60]);
   });
 
-  it('draws what is in view and one row on either side', () => {
+  it('draws the visible rows and one on either side', () => {
     const all = tops(Array.from({ length: 200 }, () => 100));
     expect(inView(all, 0, 500)).toEqual({ first: 0, end: 7 });
     expect(inView(all, 5_050, 500)).toEqual({ first: 49, end: 57 });
@@ -53,7 +53,7 @@ describe('the list', () => {
 });
 
 describe('server-sent events', () => {
-  it('are read across pieces, with comments left out', () => {
+  it('are parsed across chunks, without comments', () => {
     const parser = new SseParser();
     expect(parser.push(': hello\n\nevent: tu')).toEqual([]);
     expect(parser.push('rn\ndata: {"a":\ndata: 1}\n\nevent: x\r\n')).toEqual([{ event: 'turn', data: '{"a":\n1}' }]);

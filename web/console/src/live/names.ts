@@ -1,4 +1,4 @@
-// Names of spans in the language of the console; one that is not known is shown as the server wrote it.
+// Names of spans in the language of the console; unknown names are shown as sent by the server.
 import { type Key, t } from '../i18n/index.svelte';
 import { LANES } from './layout';
 

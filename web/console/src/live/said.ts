@@ -1,7 +1,7 @@
-// What a person heard of an answer. Not for showing it.
+// The part of a reply that the user heard. Not for showing it.
 import type { Turn } from '../lib/types';
 
-/** Returns what was said without the end that was cut off; all of it where the end is not known to be its end. */
+/** Returns the reply without the part that was cut off; the whole reply if it does not end with that part. */
 export function heardPart({ said, cut_off }: Pick<Turn, 'said' | 'cut_off'>): string {
   if (!said) return '';
   if (!cut_off || !said.endsWith(cut_off)) return said;

@@ -1,11 +1,11 @@
-// Reads server-sent events out of a stream of text. Not for opening the stream.
+// Parses server-sent events from a stream of text. Not for opening the stream.
 
 export interface ServerEvent { event: string; data: string }
 
 export class SseParser {
   private rest = '';
 
-  /** Takes more text and returns the events that it completes. */
+  /** Adds text and returns the events that it completes. */
   push(text: string): ServerEvent[] {
     this.rest += text;
     const events: ServerEvent[] = [];
@@ -24,7 +24,7 @@ function block(text: string): ServerEvent | null {
   const data: string[] = [];
   for (const line of text.split(/\r\n|\n|\r/)) {
     const colon = line.indexOf(':');
-    // A line that begins with a colon is a comment, which keeps the connection open.
+    // A line that starts with a colon is a comment: the server's heartbeat.
     if (colon === 0) continue;
     const name = colon < 0 ? line : line.slice(0, colon);
     const value = colon < 0 ? '' : line.slice(colon + 1).replace(/^ /, '');

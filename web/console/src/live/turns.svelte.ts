@@ -1,4 +1,4 @@
-// The turns of the server as they happen: the last ones, then each change. Not for how they are drawn.
+// The live turns: the most recent ones, then each change. Not for drawing them.
 import { turns as api } from '../lib/api';
 import { ApiError } from '../lib/errors';
 import { read } from '../lib/http';
@@ -7,18 +7,18 @@ import { SseParser } from './sse';
 
 export type Feed = 'loading' | 'live' | 'waiting' | 'missing' | 'failed';
 
-/** Turns that are kept. */
+/** Maximum number of turns in the list. */
 const MOST = 300;
 const FIRST_WAIT = 500;
 const LONGEST_WAIT = 15_000;
 
-/** Returns the wait before the next attempt after this many failures, in milliseconds. */
+/** Returns the delay before the next attempt after this many failures, in milliseconds. */
 export function backoff(failures: number, random = Math.random()): number {
   const full = Math.min(LONGEST_WAIT, FIRST_WAIT * 2 ** Math.min(failures, 10));
   return full / 2 + (full / 2) * random;
 }
 
-/** Returns the newest turns first, at most as many as are kept. */
+/** Returns the newest turns, newest first. */
 export function newest(turns: Iterable<Turn>): Turn[] {
   const all = [...turns].sort((a, b) => (a.began < b.began ? 1 : a.began > b.began ? -1 : a.id < b.id ? 1 : -1));
   return all.slice(0, MOST);
@@ -28,13 +28,13 @@ export class Turns {
   list = $state.raw<Turn[]>([]);
   feed = $state<Feed>('loading');
   error = $state.raw<unknown>(null);
-  /** True while changes are not shown, so that a person can read. */
+  /** True while the list does not change, so that it can be read. */
   paused = $state(false);
   private known = new Map<string, Turn>();
   private frame = 0;
   private over = new AbortController();
 
-  /** Follows the turns until it is stopped. */
+  /** Follows the turns; returns a function that stops it. */
   start(): () => void {
     this.over = new AbortController();
     void this.follow(this.over.signal);
@@ -45,7 +45,7 @@ export class Turns {
     };
   }
 
-  /** Begins again, after a credential was added. */
+  /** Restarts, after a credential was added. */
   restart = (): void => {
     this.over.abort();
     this.start();
@@ -104,7 +104,7 @@ export class Turns {
     } catch {
       return;
     }
-    // However many turns change, the list is made anew once a frame.
+    // The list is rebuilt at most once per frame, regardless of the number of changes.
     this.frame ||= requestAnimationFrame(() => {
       this.frame = 0;
       if (!this.paused) this.show();

@@ -1,18 +1,18 @@
-// What differs between two texts, by sentence, and as much of what stayed as shows the place. Not for showing it.
+// The difference between two texts, by sentence, with some unchanged context. Not for showing it.
 
 export interface Part { kind: 'same' | 'gone' | 'new'; text: string }
 
-/** Texts whose sentences, multiplied, are more than this are compared at their begin and end only. */
+/** Maximum product of the numbers of sentences; larger texts are compared at their start and end only. */
 const MOST_CELLS = 200_000;
-/** Characters of a sentence that stayed, on each side of a change. */
+/** Characters of unchanged text on each side of a change. */
 const CONTEXT = 40;
 
-/** Cuts a text after each sentence and line; the pieces together are the text. */
+/** Splits a text after each sentence and line; the joined pieces are the text. */
 export function pieces(text: string): string[] {
   return text.match(/[^.!?。！？；;\n]*[.!?。！？；;\n]+\s*|[^.!?。！？；;\n]+$/g) ?? [];
 }
 
-/** Returns the parts that stayed, went and came, in their order. */
+/** Returns the unchanged, removed and added parts, in order. */
 export function difference(before: string, after: string): Part[] {
   const [old, next] = [pieces(before), pieces(after)];
   let begin = 0;
@@ -24,7 +24,7 @@ export function difference(before: string, after: string): Part[] {
   return joined([...same(old.slice(0, begin)), ...middle, ...same(old.slice(old.length - end))]);
 }
 
-/** Compares by the longest common sequence of pieces. */
+/** Compares by the longest common subsequence of pieces. */
 function compare(old: string[], next: string[]): Part[] {
   const width = next.length + 1;
   if ((old.length + 1) * width > MOST_CELLS) return [part('gone', old.join('')), part('new', next.join(''))];
@@ -49,7 +49,7 @@ function compare(old: string[], next: string[]): Part[] {
 
 const part = (kind: Part['kind'], text = ''): Part => ({ kind, text });
 
-/** Joins neighbours of one kind, what went before what came, and leaves out empty ones. */
+/** Merges adjacent parts of one kind, removed before added ones, and drops empty ones. */
 function joined(parts: readonly Part[]): Part[] {
   const all: Part[] = [];
   let [gone, came] = ['', ''];
@@ -72,7 +72,7 @@ function joined(parts: readonly Part[]): Part[] {
   return all;
 }
 
-/** Shortens the parts that stayed to what stands beside a change. */
+/** Shortens unchanged parts to the context of a change. */
 export function abridged(parts: readonly Part[]): Part[] {
   return parts.map((one, n) => {
     if (one.kind !== 'same') return one;

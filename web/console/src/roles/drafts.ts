@@ -1,5 +1,5 @@
-// Unsaved changes of roles that a log-in has to come between: a session that ends by itself takes the form away. They last
-// until the page is loaded anew. Not for changes that the person gave up.
+// Unsaved changes of roles while the user has to log in again: an expired session removes the form. They last until the
+// page is reloaded. Not for discarded changes.
 import type { RoleFields } from '../lib/types';
 
 export const drafts = new Map<string, RoleFields>();

@@ -1,4 +1,4 @@
-// What a role says as the form holds it: its fields, what of them differs, and which one a refusal is about. Not for words.
+// The fields of a role in the form: their changes, and the field that an error concerns. Not for texts.
 import { ApiError } from '../lib/errors';
 import type { RoleFields, RoleTrial } from '../lib/types';
 
@@ -7,10 +7,10 @@ export const FIELDS: readonly RoleField[] = [
   'name', 'system_prompt', 'model', 'temperature', 'max_tokens', 'voice', 'language', 'tools_off', 'interruption', 'memory', 'history',
   'daily_tokens', 'daily_seconds', 'daily_cost',
 ];
-/** Longest instructions, in characters. */
+/** Maximum length of the instructions, in characters. */
 export const MOST_PROMPT = 8_000;
 
-/** Returns the fields of a role alone, in a copy. */
+/** Returns a copy of the fields of a role. */
 export function fieldsOf(role: RoleFields): RoleFields {
   const { name, system_prompt, model, temperature, max_tokens, voice, language, tools_off, interruption, memory, history } = role;
   const { daily_tokens, daily_seconds, daily_cost } = role;
@@ -20,7 +20,7 @@ export function fieldsOf(role: RoleFields): RoleFields {
   };
 }
 
-/** Returns fields as they are sent: without spaces around short texts, and null for a number that is not there. */
+/** Returns the fields to send: short texts trimmed, and null for empty numbers. */
 export function tidied(fields: RoleFields): RoleFields {
   return {
     ...fieldsOf(fields),
@@ -30,7 +30,7 @@ export function tidied(fields: RoleFields): RoleFields {
   };
 }
 
-/** Returns which fields differ. The order of tool sources means nothing. */
+/** Returns the fields that differ, regardless of the order of tool sources. */
 export function changedFields(before: RoleFields, after: RoleFields): RoleField[] {
   const text = (value: unknown) => JSON.stringify(Array.isArray(value) ? [...value].sort() : value);
   return FIELDS.filter((field) => text(before[field]) !== text(after[field]));
@@ -41,27 +41,27 @@ export function changesOf(before: RoleFields, after: RoleFields): Partial<RoleFi
   return Object.fromEntries(changedFields(before, after).map((field) => [field, after[field]]));
 }
 
-/** Returns stored fields with what was typed since the others were sent. */
+/** Returns the stored fields with the changes typed since `sent` was sent. */
 export function withTyped(stored: RoleFields, sent: RoleFields, typed: RoleFields): RoleFields {
   return { ...stored, ...changesOf(sent, typed) };
 }
 
-/** Returns what is sent to try a role: fields that are empty are left out. */
+/** Returns the body of a trial, without empty fields. */
 export function trialOf(text: string, fields: RoleFields): RoleTrial {
   const { system_prompt, model, temperature, max_tokens, language } = tidied(fields);
   const given = Object.entries({ system_prompt, model, temperature, max_tokens, language }).filter(([, value]) => value !== null && value !== '');
   return { text, ...Object.fromEntries(given) };
 }
 
-/** Counts characters as the server does. */
+/** Returns the number of characters, counted like the server does. */
 export function length(text: string): number {
   return [...text].length;
 }
 
-/** Returns the field that a refusal is about; null where it is about none of them. */
+/** Returns the field that an error concerns; null if it concerns none. */
 export function fieldNamed(error: unknown): RoleField | null {
   if (!(error instanceof ApiError)) return null;
-  // Names are what can be taken; the other conflict is that there are as many roles as may be.
+  // A conflict is a taken name, or the maximum number of roles.
   if (error.status === 409) return /\b\d+ roles\b/.test(error.message) ? null : 'name';
   if (error.status !== 400 && error.status !== 422) return null;
   const quoted = [...error.message.matchAll(/`(?:\w+\.)?(\w+)`/g)].map((match) => match[1]);

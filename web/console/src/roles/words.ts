@@ -1,4 +1,4 @@
-// Fields of a role and their values in words of the language. Not for what differs: see fields.ts.
+// Texts for the fields of a role and their values. Not for changes: see fields.ts.
 import { language, t } from '../i18n/index.svelte';
 import { number } from '../lib/format';
 import type { RoleFields } from '../lib/types';
@@ -6,7 +6,7 @@ import type { RoleField } from './fields';
 
 export const labelOf = (field: RoleField): string => t(`roles.field.${field}`);
 
-/** Returns the name of a language, such as `zh`, in the language of the page. */
+/** Returns the name of a language, such as `zh`, in the language of the console. */
 export function tongue(code: string): string {
   try {
     return new Intl.DisplayNames([language.tag], { type: 'language' }).of(code) ?? code;
@@ -15,7 +15,7 @@ export function tongue(code: string): string {
   }
 }
 
-/** Joins names as the language does, and counts those that would make it too long. */
+/** Joins names into a list in the language of the console; names beyond `most` are counted. */
 export function listed(names: readonly string[], most = 12): string {
   const shown = names.slice(0, most);
   if (names.length > most) shown.push(t('roles.more', { count: names.length - most }));

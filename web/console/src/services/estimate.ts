@@ -1,16 +1,16 @@
-// What tests of the services tell together: how long a spoken turn would take, and where to look after a failure. Not for
-// running tests.
+// The outcome of a test of all services: the estimated duration of a spoken turn, and the configuration keys to check
+// after a failure. Not for running tests.
 import type { Service, ServiceTest } from '../lib/types';
 
-/** The services in the order in which they are tested. */
+/** Services in test order. */
 export const SERVICES = ['tts', 'asr', 'llm'] as const satisfies readonly Service[];
 
-/** What a test of all services has told: the estimate in milliseconds, and those that failed. */
+/** Outcome of a test of all services: the estimate in milliseconds, and the failed services. */
 export interface Outcome { ms: number | null; failed: Service[] }
 
 /**
- * Returns what tests of all services tell. A turn waits for the whole recognition, then for the first word of the model, then
- * for the first sound of the synthesiser. A service that tells no first moment counts with its whole time.
+ * Returns the outcome of tests of all services. A turn waits for the whole recognition, then for the first word of the
+ * model, then for the first audio of the synthesiser. A service without a first result counts with its total time.
  */
 export function outcomeOf(tests: Partial<Record<Service, ServiceTest>>): Outcome {
   const failed = SERVICES.filter((service) => !tests[service]?.ok);
@@ -24,7 +24,7 @@ export function seconds(ms: number): string {
   return Math.max(0.1, ms / 1_000).toFixed(1);
 }
 
-/** Reads an outcome that this tab keeps as text; null if it is none. */
+/** Parses an outcome stored in this tab; null if it is invalid. */
 export function readOutcome(text: string | null): Outcome | null {
   try {
     const kept = JSON.parse(text ?? 'null') as Partial<Outcome> | null;
@@ -35,16 +35,16 @@ export function readOutcome(text: string | null): Outcome | null {
   }
 }
 
-/** Keys of config.toml that decide whether a service works. */
+/** Keys of config.toml on which a service depends. */
 const KEYS: Record<Service, { address: string; key: string; model: string }> = {
   tts: { address: 'tts.url', key: 'tts.api_key', model: 'tts.model' },
   asr: { address: 'asr.url', key: 'asr.api_key', model: 'asr.model' },
   llm: { address: 'llm.base_url', key: 'llm.api_key', model: 'llm.model' },
 };
 
-/** Returns the keys of config.toml to look at after a failure, by the kind of failure that the error names. */
+/** Returns the keys of config.toml to check after a failure, by the kind of error. */
 export function keysFor(service: Service, error: string): string[] {
-  // The recogniser is given what the synthesiser speaks.
+  // The recogniser is tested with the output of the synthesiser.
   const failed = service === 'asr' && error.startsWith('the synthesiser') ? 'tts' : service;
   const { address, key, model } = KEYS[failed];
   if (error.includes('not authorised')) return [key];

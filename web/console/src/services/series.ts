@@ -1,11 +1,11 @@
-// How long the last calls of the services took to answer, as a chart shows it. Not for its words.
+// Response times of recent calls as series of a chart. Not for its texts.
 import type { Service, ServiceCall } from '../lib/types';
 import { SERVICES } from './estimate';
 
-/** The time of each call in `x`, the oldest first, and how long the service that was called took, in milliseconds. */
+/** Time of each call in `x`, oldest first, and the response time of the called service, in milliseconds. */
 export interface CallSeries { x: number[]; lines: { service: Service; values: (number | null)[]; median: number }[]; most: number }
 
-/** Returns the calls that were answered; null if there are fewer than two. A call without a first moment counts with its end. */
+/** Returns the answered calls; null if there are fewer than two. A call without a first result counts with its total time. */
 export function seriesOf(calls: readonly ServiceCall[]): CallSeries | null {
   const answered = calls.flatMap(({ service, began, first_ms, total_ms, outcome }) => {
     const took = first_ms ?? total_ms;
@@ -28,7 +28,7 @@ function medianOf(values: number[]): number {
   return ((sorted[Math.ceil(half) - 1] ?? 0) + (sorted[Math.floor(half)] ?? 0)) / 2;
 }
 
-/** Formats a time of an axis that is so long: with seconds where it is a few minutes, with the day where it is more than one. */
+/** Formats a time for an axis of this span: with seconds for less than ten minutes, with the day for more than a day. */
 export function momentOnAxis(at: number, span: number, tag: string): string {
   const form: Intl.DateTimeFormatOptions = span < 600_000 ? { timeStyle: 'medium' } : span < 86_400_000 ? { timeStyle: 'short' }
     : { month: 'numeric', day: 'numeric', hour: 'numeric', minute: '2-digit' };

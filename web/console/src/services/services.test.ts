@@ -1,4 +1,4 @@
-// Checks the estimate, where a failure sends a person, what a tab keeps, the first steps, and what is told of calls.
+// Checks the estimate, the keys to check after a failure, the stored outcome, the first steps, and recent calls.
 import { describe, expect, it } from 'vitest';
 import type { Service, ServiceCall, ServiceTest } from '../lib/types';
 import { factsOf, failedOf, lineOf } from './calls';
@@ -19,16 +19,16 @@ describe('estimate', () => {
     expect(outcomeOf({ tts, asr: tested('asr', null, 400), llm: tested('llm', null, 2_000) })).toEqual({ ms: 2_550, failed: [] });
   });
 
-  it('names what failed, in the order of the tests', () => {
+  it('names the failed services, in test order', () => {
     expect(outcomeOf({ tts, asr: tested('asr', null, 5, false), llm })).toEqual({ ms: null, failed: ['asr'] });
     expect(outcomeOf({ llm: tested('llm', null, 5, false), tts })).toEqual({ ms: null, failed: ['asr', 'llm'] });
   });
 
-  it('is told in seconds, never as none', () => {
+  it('is in seconds, at least 0.1', () => {
     expect([1_250, 480, 3, 12_040].map(seconds)).toEqual(['1.3', '0.5', '0.1', '12.0']);
   });
 
-  it('is read from what the tab keeps, unless that is something else', () => {
+  it('is restored from the tab, unless the stored text is invalid', () => {
     const outcome = { ms: null, failed: ['llm'] };
     expect(readOutcome(JSON.stringify(outcome))).toEqual(outcome);
     expect(readOutcome('{"ms":5,"failed":["other","tts"]}')).toEqual({ ms: 5, failed: ['tts'] });
@@ -37,7 +37,7 @@ describe('estimate', () => {
 });
 
 describe('a failure', () => {
-  it('sends to the keys that its kind is about', () => {
+  it('names the keys for its kind', () => {
     expect(keysFor('llm', 'openai-llm: not authorised')).toEqual(['llm.api_key']);
     expect(keysFor('llm', 'openai-llm: not served: status 404')).toEqual(['llm.model', 'llm.base_url', 'llm.api_key']);
     expect(keysFor('tts', 'listenai-tts: unavailable: connection refused')).toEqual(['tts.url']);
@@ -45,7 +45,7 @@ describe('a failure', () => {
     expect(keysFor('asr', 'something else')).toEqual(['asr.url', 'asr.model', 'asr.api_key']);
   });
 
-  it('of the synthesiser at a test of the recogniser sends to the synthesiser', () => {
+  it('of the synthesiser in a test of the recogniser names the keys of the synthesiser', () => {
     expect(keysFor('asr', 'the synthesiser has nothing to recognise: listenai-tts: unavailable')).toEqual(['tts.url']);
   });
 });
@@ -53,7 +53,7 @@ describe('a failure', () => {
 describe('first steps', () => {
   const fresh = { dismissed: false, tested: false, testedHere: false, devices: 0 };
 
-  it('are shown until a device was seen, a test was made before, or they were dismissed', () => {
+  it('are shown until a device was seen, a test was run earlier, or they were dismissed', () => {
     expect(areShown(fresh)).toBe(true);
     expect(areShown({ ...fresh, tested: true, testedHere: true })).toBe(true);
     expect(areShown({ ...fresh, tested: true })).toBe(false);
@@ -62,7 +62,7 @@ describe('first steps', () => {
     expect(areShown({ ...fresh, dismissed: true })).toBe(false);
   });
 
-  it('are done where the page can tell', () => {
+  it('are done if the page knows it', () => {
     const done = (...of: Parameters<typeof stepsOf>) => stepsOf(...of).map(({ step, done }) => `${step} ${done}`);
     expect(done(null, true, true)).toEqual(['test false', 'talk null', 'board null', 'password false']);
     expect(done({ ms: null, failed: ['llm'] }, true, false)).toEqual(['test false', 'talk null', 'board null', 'password true']);
@@ -76,7 +76,7 @@ describe('calls', () => {
     sent: { text: 'What time\nis it?' }, got: { text: 'It is ten.', calls: [] }, ...of,
   });
 
-  it('are told in one line: why they failed, or what was sent and came back', () => {
+  it('have a summary line: the error, or the request and the response', () => {
     expect(lineOf(call())).toBe('What time is it? → It is ten.');
     expect(lineOf(call({ got: { text: '', calls: ['get_time', 'take_photo'] } }))).toBe('What time is it? → get_time, take_photo');
     expect(lineOf(call({ outcome: 'failed', error: 'no answer in time' }))).toBe('no answer in time');
@@ -84,7 +84,7 @@ describe('calls', () => {
     expect(lineOf(call({ sent: {}, got: {} }))).toBe('');
   });
 
-  it('that failed are gathered over all services, the newest first', () => {
+  it('that failed are collected from all services, newest first', () => {
     const failed = (number: number, began: string) => call({ number, began, outcome: 'failed' });
     const first = { words: true, calls: [failed(4, '2030-01-01T10:00:04Z'), call({ number: 3 }), failed(2, '2030-01-01T10:00:02Z')] };
     const second = { words: false, calls: [failed(5, '2030-01-01T10:00:03.5Z'), failed(1, '2030-01-01T10:00:02Z'), call({ outcome: 'cancelled' })] };
@@ -93,7 +93,7 @@ describe('calls', () => {
     expect(failedOf([])).toEqual({ words: true, calls: [] });
   });
 
-  it('are a chart of the times of those that were answered, the oldest first, by service', () => {
+  it('have a chart of response times by service, oldest first', () => {
     const at = (seconds: number) => new Date(Date.UTC(2030, 0, 1, 10, 0, seconds)).toISOString();
     const chart = seriesOf([
       call({ began: at(5), first_ms: 100 }), call({ service: 'tts', began: at(4), first_ms: null, total_ms: 900 }), call({ began: at(3), first_ms: 300 }),
@@ -107,20 +107,20 @@ describe('calls', () => {
     expect(chart?.most).toBe(900);
   });
 
-  it('have no chart where fewer than two were answered', () => {
+  it('have no chart if fewer than two were answered', () => {
     expect([seriesOf([]), seriesOf([call()]), seriesOf([call(), call({ outcome: 'cancelled' })])]).toEqual([null, null, null]);
     expect(seriesOf([call({ first_ms: 100 }), call({ first_ms: 201 })])?.lines[0]?.median).toBe(150.5);
   });
 
-  it('have moments on the axis with seconds, minutes or days', () => {
+  it('have times on the axis with seconds, minutes or days', () => {
     const at = new Date(2030, 0, 31, 10, 5, 7).getTime();
     expect([60_000, 3_600_000].map((span) => momentOnAxis(at, span, 'en-GB'))).toEqual(['10:05:07', '10:05']);
     expect(momentOnAxis(at, 200_000_000, 'en-GB')).toMatch(/31.*10:05/);
   });
 
-  it('have what is known as facts, with units, and empty where the service chooses', () => {
-    const told = { text: 'x', model: '', messages: 5, characters: 2_310, temperature: 0, audio_ms: 1_840, calls: ['a', 'b'] };
-    expect(factsOf(told, 'en').map(({ field, text }) => `${field}=${text}`)).toEqual([
+  it('have known properties with units, empty if the service chooses the value', () => {
+    const content = { text: 'x', model: '', messages: 5, characters: 2_310, temperature: 0, audio_ms: 1_840, calls: ['a', 'b'] };
+    expect(factsOf(content, 'en').map(({ field, text }) => `${field}=${text}`)).toEqual([
       'model=', 'messages=5', 'characters=2,310', 'temperature=0', 'audio_ms=1.84 s', 'calls=a, b',
     ]);
     expect(factsOf({ text: 'x', calls: [] }, 'en')).toEqual([]);

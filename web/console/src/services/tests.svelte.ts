@@ -1,27 +1,27 @@
-// The tests of services that this page has run, one at a time: their results, and what a test of all has told. They last
-// until the page is loaded anew; the outcome of the last test of all, until the tab is closed. Not for showing them.
+// The tests of services run in this page, one at a time. Results last until the page is reloaded; the outcome of the last
+// test of all services lasts until the tab is closed. Not for showing them.
 import { testService } from '../lib/api';
 import { ApiError } from '../lib/errors';
 import { recall, recallSession, remember, rememberSession } from '../lib/storage';
 import type { Service, ServiceTest } from '../lib/types';
 import { type Outcome, outcomeOf, readOutcome, SERVICES } from './estimate';
 
-/** One test: its result, and the recording that the recogniser was given, in base64. */
+/** One test: its result, and the recording for the recogniser, in base64. */
 export interface Run { number: number; at: string; result: ServiceTest; recording: string | null }
 
-/** So many results of a service are kept. */
+/** Number of results held per service. */
 const KEPT = 5;
 const LAST = 'services_last';
 const TESTED = 'services_tested';
 
 class Tests {
-  /** Results by service, the newest first. */
+  /** Results by service, newest first. */
   runs = $state.raw<Record<Service, Run[]>>({ tts: [], asr: [], llm: [] });
-  /** Requests that failed: what went wrong with the last test of a service. */
+  /** Error of the last request by service, if it failed. */
   errors = $state.raw<Record<Service, unknown>>({ tts: null, asr: null, llm: null });
   running = $state<Service | null>(null);
   all = $state(false);
-  /** What the last test of all in this tab has told. */
+  /** Outcome of the last test of all services in this tab. */
   last = $state.raw<Outcome | null>(readOutcome(recallSession(LAST)));
   /** True if this tab has tested a service. */
   here = $state(recallSession(TESTED) !== null);
@@ -36,7 +36,7 @@ class Tests {
     return this.here || recall(TESTED) !== null;
   }
 
-  /** Tests a service, unless a test runs. */
+  /** Tests a service, unless a test is running. */
   async test(service: Service, recording: string | null = null): Promise<void> {
     if (!this.busy) await this.run(service, recording);
   }
@@ -52,7 +52,7 @@ class Tests {
         const result = await this.run(service, null);
         if (result) results[service] = result;
         const error = this.errors[service];
-        // The session has ended: nothing was told about the services.
+        // The session has ended: there is no outcome.
         if (error instanceof ApiError && error.status === 401) return;
       }
       this.tell(outcomeOf(results));

@@ -1,4 +1,4 @@
-// What a test of all services has told, in words of the language. Not for working it out: see estimate.ts.
+// The outcome of a test of all services as a sentence. Not for computing it: see estimate.ts.
 import { language, t } from '../i18n/index.svelte';
 import { type Outcome, seconds } from './estimate';
 

@@ -1,11 +1,12 @@
-// What is typed into a form that sets a password or adds an account, and what is wrong with each field. Not for sending it.
+// The typed fields of a form that sets a password or adds an account, with the fault of each field. Not for sending them.
 import { tick } from 'svelte';
 import { t } from '../i18n/index.svelte';
+import { errorText } from '../i18n/problem';
 import { ApiError } from '../lib/errors';
 import { type Field, fieldRefused, FIELDS, passwordFault, type Reason, repeatFault } from './checks';
 
-/** A reason with words of its own, or the words of the server. */
-type Fault = Reason | { told: string };
+/** A reason with a text of its own, or the server's error. */
+type Fault = Reason | { error: unknown };
 
 export class Draft {
   name = $state('');
@@ -14,26 +15,26 @@ export class Draft {
   repeat = $state('');
   private faults = $state.raw<Partial<Record<Field, Fault | null>>>({});
 
-  /** Returns what is wrong with a field, in the language of now; nothing if it is right. */
+  /** Returns the fault of a field in the current language; empty if it is valid. */
   why(field: Field): string {
     const fault = this.faults[field];
     if (!fault) return '';
-    return typeof fault === 'string' ? t(`setup.wrong.${fault}`) : fault.told;
+    return typeof fault === 'string' ? t(`setup.wrong.${fault}`) : errorText(fault.error);
   }
 
-  /** Types into a field, which takes the reason away. */
+  /** Sets the text of a field and clears its fault. */
   type(field: Field, text: string): void {
     this[field] = text;
     this.faults = { ...this.faults, [field]: null };
   }
 
-  /** Checks the password; the faults of the other fields are given. Returns true if all may be sent. */
+  /** Checks the password; the caller passes the faults of the other fields. Returns true if the form may be sent. */
   check(others: Partial<Record<'name' | 'secret', Reason | null>> = {}): boolean {
     this.faults = { ...others, password: passwordFault(this.password), repeat: repeatFault(this.password, this.repeat) };
     return FIELDS.every((field) => !this.faults[field]);
   }
 
-  /** Puts the reason why a password was refused at its field. Returns false if it is about none of them. */
+  /** Shows why a password was refused at the field concerned. Returns false if it concerns none of them. */
   refuse(error: unknown, secret: Reason): boolean {
     const field = fieldRefused(error);
     if (field === null || !(error instanceof ApiError)) return false;
@@ -42,9 +43,9 @@ export class Draft {
     return true;
   }
 
-  /** Puts the words of the server at a field. */
+  /** Shows the server's error at a field. */
   tell(field: Field, error: unknown): void {
-    this.faults = { [field]: { told: error instanceof Error ? error.message : String(error) } };
+    this.faults = { [field]: { error } };
   }
 
   clear(): void {
@@ -52,7 +53,7 @@ export class Draft {
   }
 }
 
-/** Moves the focus to the first field of a form that is wrong. */
+/** Moves the focus to the first invalid field of a form. */
 export async function focusFault(form: HTMLElement | undefined): Promise<void> {
   await tick();
   form?.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus();

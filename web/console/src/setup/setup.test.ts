@@ -1,10 +1,10 @@
-// Checks what is read out of a typed code, what is refused before it is sent, and where a refusal of the server is told.
+// Checks typed codes, names and passwords, and the field that an error of the server concerns.
 import { describe, expect, it } from 'vitest';
 import { ApiError } from '../lib/errors';
 import { accountFieldRefused, codeFault, codeIn, codeOf, fieldRefused, nameFault, passwordFault, repeatFault } from './checks';
 
 describe('the code', () => {
-  it('is accepted with and without a hyphen, spaces, and in full width', () => {
+  it('is accepted with and without a hyphen, with spaces, and in full width', () => {
     for (const typed of ['4821-9035', '48219035', ' 4821 9035 ', '4821 – 9035', '48 21 90 35', '４８２１－９０３５', '4821‐9035']) {
       expect(codeOf(typed), typed).toBe('4821-9035');
       expect(codeFault(typed), typed).toBeNull();
@@ -19,7 +19,7 @@ describe('the code', () => {
     expect(codeFault(' ')).toBe('missing');
   });
 
-  it('is taken from an address of the first run only', () => {
+  it('is read only from an address of the first run', () => {
     expect(codeIn('#/setup?code=4821-9035')).toBe('4821-9035');
     expect(codeIn('#/setup/?x=1&code=4821%209035')).toBe('4821 9035');
     expect(codeIn('#/setup')).toBe('');
@@ -29,7 +29,7 @@ describe('the code', () => {
 });
 
 describe('the password', () => {
-  it('has 8 to 128 characters, as a person counts them', () => {
+  it('has 8 to 128 characters', () => {
     expect(passwordFault('')).toBe('missing');
     expect(passwordFault('1234567')).toBe('length');
     expect(passwordFault('12345678')).toBeNull();
@@ -39,7 +39,7 @@ describe('the password', () => {
     expect(passwordFault('x'.repeat(129))).toBe('length');
   });
 
-  it('has spaces inside only, because the log-in leaves out the others', () => {
+  it('has no spaces at its ends, because the login trims it', () => {
     expect(passwordFault('two words')).toBeNull();
     expect(passwordFault(' two words')).toBe('spaces');
     expect(passwordFault('two words\t')).toBe('spaces');
@@ -61,13 +61,13 @@ describe('the name of an account', () => {
 });
 
 describe('a refusal', () => {
-  it('of an account is told at the name or the password that it is about, or for the whole form', () => {
+  it('of an account concerns the name, the password, or the whole form', () => {
     const field = (status: number, message: string) => accountFieldRefused(new ApiError(status, '', message));
     expect([field(409, 'taken'), field(400, 'bad name'), field(400, 'the password is short')]).toEqual(['name', 'name', 'password']);
     expect([field(403, 'the password'), field(404, ''), accountFieldRefused(new Error('password'))]).toEqual([null, null, null]);
   });
 
-  it('is told at its field, or for the whole form', () => {
+  it('of a password concerns a field, or the whole form', () => {
     const fields = [400, 401, 429, 409, 403, 0].map((status) => fieldRefused(new ApiError(status, '', '')));
     expect(fields).toEqual(['password', 'secret', 'secret', null, null, null]);
     expect(fieldRefused(new Error('x'))).toBeNull();

@@ -1,12 +1,12 @@
-// What this browser can do here: record, encode and play. Not for doing it.
+// What this browser supports on this page: recording, encoding and playing. Not for doing it.
 
 export interface Ability {
   secure: boolean;
-  /** Has a microphone that pages may ask for. */
+  /** The page may request a microphone. */
   microphone: boolean;
-  /** Encodes Opus packets, so that it can speak, from a file too. */
+  /** Encodes Opus packets: required to send speech, also from a file. */
   encode: boolean;
-  /** Decodes Opus packets as they come; without it, whole sentences are decoded as files. */
+  /** Decodes Opus packets as they arrive; otherwise whole sentences are decoded as files. */
   decode: boolean;
 }
 
@@ -20,7 +20,7 @@ export async function ability(): Promise<Ability> {
   };
 }
 
-/** Settings of the encoder: what firmware sends, 16 kHz mono in packets of 60 ms. */
+/** Encoder settings of the firmware: 16 kHz mono, packets of 60 ms. */
 export const ENCODER: AudioEncoderConfig = {
   codec: 'opus', sampleRate: 16_000, numberOfChannels: 1, bitrate: 24_000,
   opus: { format: 'opus', frameDuration: 60_000 },

@@ -1,4 +1,4 @@
-// Runs beside the sound card: passes what the microphone hears to the page, in blocks. Not for encoding it.
+// Audio worklet that passes the microphone's samples to the page, in blocks. Not for encoding them.
 export {};
 
 /** Samples of a block: 16 rounds of 128. */

@@ -1,4 +1,4 @@
-// The page as a device: boots, connects, listens, speaks, and answers tools, by the rules of firmware. Not for how it looks.
+// The page as a device: boots, connects, listens, speaks and answers tool calls, like firmware. Not for how it looks.
 import { boot } from '../lib/api';
 import { recall, remember } from '../lib/storage';
 import { ability, type Ability } from './ability';
@@ -18,10 +18,10 @@ export interface Line { id: number; who: 'you' | 'device' | 'notice'; text: stri
 export interface Frame { id: number; up: boolean; text: string }
 export type Trouble = 'microphone' | 'encoder' | 'file' | 'boot' | 'hello' | 'closed';
 
-/** Lines and frames that are kept. */
+/** Maximum numbers of lines and frames held. */
 const MOST_LINES = 200;
 const MOST_FRAMES = 100;
-/** Silence after a file, in milliseconds, within which the server must begin to answer. */
+/** Maximum silence sent after a file while waiting for the server's reply to start, in milliseconds. */
 const FILE_SILENCE_MS = 8_000;
 
 export class TalkDevice {
@@ -36,10 +36,10 @@ export class TalkDevice {
   code = $state('');
   trouble = $state.raw<{ what: Trouble; detail: string } | null>(null);
   able = $state.raw<Ability | null>(null);
-  /** True while a file speaks in place of the microphone. */
+  /** True while a file is sent in place of the microphone. */
   fileSpeaks = $state(false);
   held = $state(false);
-  /** True from the beginning of a conversation in which the server hears the end of speech, until it is ended. */
+  /** True during a conversation in which the server detects the end of speech. */
   converses = $state(false);
   readonly things = new Things();
   readonly deviceId = remembered('device_id', () => newDeviceId(random(5)));
@@ -52,7 +52,7 @@ export class TalkDevice {
   private player: Player | null = null;
   private uplink: Uplink | null = null;
   private closeMicrophone: (() => void) | null = null;
-  /** True while samples of the microphone are sent. */
+  /** True while microphone samples are sent. */
   private hears = false;
   private count = 0;
 
@@ -68,7 +68,7 @@ export class TalkDevice {
     this.able ??= await ability();
   }
 
-  /** Connects unless it is connected. Returns true if it is then. */
+  /** Connects if necessary. Returns true if connected. */
   connect(): Promise<boolean> {
     if (this.isConnected) return Promise.resolve(true);
     this.opening ??= this.open().finally(() => (this.opening = null));
@@ -80,7 +80,7 @@ export class TalkDevice {
     this.reset();
   }
 
-  /** Begins to listen in the chosen mode: while the button is held, or until the server has heard enough. */
+  /** Starts listening in the chosen mode: while the button is held, or until the server detects the end of speech. */
   async listen(): Promise<void> {
     if (!(await this.connect()) || !(await this.openMicrophone())) return;
     if (this.mode === 'manual' && !this.held) return;
@@ -116,7 +116,7 @@ export class TalkDevice {
     this.link?.send({ type: 'listen', state: 'detect', text });
   }
 
-  /** Speaks a file in place of the microphone. */
+  /** Sends a file in place of the microphone. */
   async sendFile(file: Blob): Promise<void> {
     if (this.fileSpeaks) return;
     try {
@@ -162,16 +162,16 @@ export class TalkDevice {
     this.trouble = null;
     this.state = 'booting';
     await this.look();
-    const told = await boot(this.deviceId, this.clientId).catch((error: unknown) => this.fail('boot', error));
-    if (!told) return this.reset();
-    if (told.activation) {
-      this.code = told.activation.code;
+    const ota = await boot(this.deviceId, this.clientId).catch((error: unknown) => this.fail('boot', error));
+    if (!ota) return this.reset();
+    if (ota.activation) {
+      this.code = ota.activation.code;
       this.state = 'unbound';
       return false;
     }
     this.code = '';
     this.state = 'connecting';
-    const ids = { deviceId: this.deviceId, clientId: this.clientId, token: told.websocket?.token ?? '', version: this.framing };
+    const ids = { deviceId: this.deviceId, clientId: this.clientId, token: ota.websocket?.token ?? '', version: this.framing };
     try {
       this.link = await Link.open(socketUrl({ protocol: location.protocol, host: location.host + ROOT }, ids), this.framing, {
         message: (message) => this.message(message),
@@ -191,7 +191,7 @@ export class TalkDevice {
 
   private async openPlayer(link: Link): Promise<void> {
     this.context ??= new AudioContext();
-    // A context that was made without a gesture waits for one.
+    // A context created without a user gesture is suspended.
     if (this.context.state === 'suspended') void this.context.resume();
     if (!this.volume) {
       this.volume = this.context.createGain();
@@ -277,7 +277,7 @@ export class TalkDevice {
   private tts(message: Downlink): void {
     if (message.state === 'start') {
       if (this.state === 'speaking') return;
-      // Firmware drops what waits, and closes the microphone unless it can remove its own echo.
+      // Firmware drops queued audio, and closes the microphone unless it has echo cancellation.
       this.player?.flush();
       if (this.mode !== 'realtime') this.hears = false;
       this.state = 'speaking';
@@ -308,7 +308,7 @@ export class TalkDevice {
       last.text = text;
       last.partial = partial;
     } else if (last?.who !== 'you' || last.text !== text) {
-      // A typed sentence comes back as it was shown.
+      // The server echoes typed text, which is already shown.
       this.line('you', text, partial);
     }
   }

@@ -1,4 +1,5 @@
-// From Opus packets to sound: decoded packet by packet, or as files of a sentence where a browser can do no more.
+// From Opus packets to sound: decoded packet by packet, or one sentence at a time as a file if the browser lacks a
+// decoder.
 import { decoderAt } from './ability';
 import { oggOf } from './ogg';
 import playbackUrl from './playback.worklet.ts?worker&url';
@@ -7,21 +8,21 @@ import type { AudioParams } from './wire';
 
 export interface Player {
   push(packet: Uint8Array): void;
-  /** A sentence is complete: whole files can be played now. */
+  /** Marks the end of a sentence: its file can be played now. */
   sentence(): void;
-  /** Drops all that has not been played. */
+  /** Drops everything that has not been played. */
   flush(): void;
-  /** Resolves when all has been played. */
+  /** Resolves when everything has been played. */
   drained(): Promise<void>;
   close(): void;
 }
 
-/** Longest wait for the end of playing, in milliseconds. */
+/** Maximum wait for the end of playback, in milliseconds. */
 const DRAIN_MS = 8_000;
 
 const pause = (ms: number) => new Promise((done) => setTimeout(done, ms));
 
-/** Decodes each packet as it comes, and plays it in a worklet. */
+/** Decodes each packet as it arrives and plays it in a worklet. */
 export class PacketPlayer implements Player {
   private readonly decoder: AudioDecoder;
   private resampler: Resampler | null = null;
@@ -51,7 +52,7 @@ export class PacketPlayer implements Player {
   }
 
   push(packet: Uint8Array): void {
-    // Firmware takes packets of a byte or none as silence.
+    // Packets of 0 or 1 byte are silence (DTX).
     if (packet.length < 2 || this.decoder.state !== 'configured') return;
     const timestamp = this.packets++ * this.params.frame_duration * 1_000;
     this.decoder.decode(new EncodedAudioChunk({ type: 'key', timestamp, data: packet }));
@@ -74,7 +75,7 @@ export class PacketPlayer implements Player {
     const round = this.round;
     if (this.decoder.state === 'configured') await this.decoder.flush().catch(() => undefined);
     const until = performance.now() + DRAIN_MS;
-    // The worklet reports a little late: it must be empty several times in a row.
+    // The worklet reports with a delay: it must be empty several times in a row.
     for (let quiet = 0; quiet < 4 && round === this.round && performance.now() < until; ) {
       await pause(30);
       quiet = this.waiting > 0 ? 0 : quiet + 1;
@@ -101,7 +102,7 @@ export class PacketPlayer implements Player {
   }
 }
 
-/** Collects the packets of a sentence, and plays each sentence as a file. */
+/** Collects the packets of a sentence and plays each sentence as a file. */
 export class SentencePlayer implements Player {
   private packets: Uint8Array[] = [];
   private playing = new Set<AudioBufferSourceNode>();
@@ -125,7 +126,7 @@ export class SentencePlayer implements Player {
     const file = oggOf(this.packets, this.params.sample_rate, this.params.frame_duration);
     const round = this.round;
     this.packets = [];
-    // A sentence that cannot be decoded is left out: its words are shown.
+    // A sentence that cannot be decoded is skipped: its text is shown.
     this.work = this.work.then(() => this.play(file, round)).catch(() => undefined);
   }
 

@@ -1,11 +1,11 @@
-// Binary frames of devices: one Opus packet each, bare or behind a header. Integers are big-endian. Not for sound.
+// Binary frames of devices: one Opus packet each, with or without a header. Integers are big-endian. Not for audio.
 
 export type Framing = 1 | 2 | 3;
 export const FRAMINGS: readonly Framing[] = [1, 2, 3];
 
 const HEADER: Record<Framing, number> = { 1: 0, 2: 16, 3: 4 };
 
-/** Puts a packet behind the header of its version. */
+/** Adds the header of a version to a packet. */
 export function pack(version: Framing, packet: Uint8Array): Uint8Array<ArrayBuffer> {
   const size = HEADER[version];
   const frame = new Uint8Array(size + packet.length);
@@ -20,7 +20,7 @@ export function pack(version: Framing, packet: Uint8Array): Uint8Array<ArrayBuff
   return frame;
 }
 
-/** Returns the packet of a frame; null if its header does not fit. Bytes after the payload are ignored. */
+/** Returns the packet of a frame; null if the header is invalid. Bytes after the payload are ignored. */
 export function unpack(version: Framing, frame: Uint8Array): Uint8Array | null {
   if (version === 1) return frame;
   const start = HEADER[version];

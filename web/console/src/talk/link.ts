@@ -1,8 +1,8 @@
-// The socket of a device: opening it with a hello, sending, and telling what comes. Not for what messages mean.
+// The socket of a device: opening it with a hello, sending and receiving. Not for the meaning of messages.
 import { type Framing, pack, unpack } from './framing';
 import { type AudioParams, audioOf, type Downlink, hello, readMessage } from './wire';
 
-/** Firmware gives up a server that has not answered its hello within this time, in milliseconds. */
+/** Maximum wait for the server's hello, as in firmware, in milliseconds. */
 const HELLO_MS = 10_000;
 
 export interface Events {
@@ -23,7 +23,7 @@ export class Link {
     private readonly events: Events,
   ) {}
 
-  /** Connects, says hello, and waits for the server's. */
+  /** Connects, sends a hello and waits for the server's. */
   static open(url: string, framing: Framing, events: Events): Promise<Link> {
     const socket = new WebSocket(url);
     socket.binaryType = 'arraybuffer';
@@ -55,7 +55,7 @@ export class Link {
     });
   }
 
-  /** Sends a message; all but the hello carry the session's id. */
+  /** Sends a message; all except the hello carry the session id. */
   send(message: object): void {
     if (this.socket.readyState !== WebSocket.OPEN) return;
     const isHello = (message as { type?: string }).type === 'hello';
@@ -68,7 +68,7 @@ export class Link {
     if (this.socket.readyState === WebSocket.OPEN) this.socket.send(pack(this.framing, packet));
   }
 
-  /** Closes the socket. Nothing is told of it any more: its end must not be taken for that of a later connection. */
+  /** Closes the socket without further events: its end must not be attributed to a later connection. */
   close(): void {
     this.socket.onmessage = this.socket.onclose = null;
     this.socket.close(1000);

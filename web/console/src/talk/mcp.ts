@@ -1,11 +1,11 @@
-// The page as an MCP server: it answers the server's JSON-RPC requests about its tools. Not for what the tools do.
+// The page as an MCP server: answers the server's JSON-RPC requests for its tools. Not for what the tools do.
 import type { JsonSchema } from '../lib/types';
 
 export interface DeviceTool {
   name: string;
   description: string;
   inputSchema: JsonSchema;
-  /** Does it, and returns what is told to the model. */
+  /** Runs the tool and returns its result for the model. */
   run: (args: Record<string, unknown>) => unknown;
 }
 
@@ -46,15 +46,15 @@ function call(
   const missing = tool.inputSchema.required?.find((field) => args[field] === undefined);
   if (missing) return wrong(`Missing argument: ${missing}`);
   try {
-    const told = tool.run(args);
-    const text = typeof told === 'string' ? told : JSON.stringify(told);
+    const value = tool.run(args);
+    const text = typeof value === 'string' ? value : JSON.stringify(value);
     return result({ content: [{ type: 'text', text }], isError: false });
   } catch (error) {
     return wrong(error instanceof Error ? error.message : String(error));
   }
 }
 
-/** Reads a whole number within bounds, or throws what is told to the model. */
+/** Reads a whole number within bounds; throws the error for the model. */
 export function whole(args: Record<string, unknown>, name: string, least: number, most: number): number {
   const value = Number(args[name]);
   if (!Number.isInteger(value) || value < least || value > most) throw new Error(`${name} must be ${least} to ${most}`);

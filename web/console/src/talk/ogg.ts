@@ -1,6 +1,6 @@
-// Opus packets as an Ogg file, for browsers that decode files but no packets (RFC 3533, RFC 7845). Not for playing it.
+// Opus packets as an Ogg file, for browsers that decode files but not packets (RFC 3533, RFC 7845). Not for playing it.
 
-/** Opus counts samples at this rate, whatever its own. */
+/** Opus counts samples at this rate, regardless of the audio's rate. */
 const RATE = 48_000;
 const SERIAL = 0x4b524148;
 
@@ -48,7 +48,7 @@ function tags(): Uint8Array {
   return bytes;
 }
 
-/** Puts packets of equal length into one file. */
+/** Returns a file with these packets, all of the same duration. */
 export function oggOf(packets: readonly Uint8Array[], rate: number, packetMs: number): Uint8Array<ArrayBuffer> {
   const each = (RATE * packetMs) / 1_000;
   const pages = [page(head(rate), 0, 0, 2), page(tags(), 1, 0, 0)];

@@ -1,4 +1,4 @@
-// Runs beside the sound card: plays samples in order, and tells how many wait. Not for decoding them.
+// Audio worklet that plays samples in order and reports the number of queued ones. Not for decoding them.
 export {};
 
 /** Rounds of 128 samples between two reports. */

@@ -1,21 +1,21 @@
-// Records the microphone for a while, as samples at 16 kHz. Not for what is made of them.
+// Records the microphone as samples at 16 kHz. Not for their use.
 import { loudness } from './resample';
 import { openMicrophone } from './sources';
 import { UPLINK_RATE } from './wire';
 
-/** Returns true if the browser gives this page a microphone. */
+/** Returns true if this page may request a microphone. */
 export const canRecord = (): boolean => isSecureContext && Boolean(navigator.mediaDevices?.getUserMedia);
 
 export class Recorder {
   running = $state(false);
-  /** Loudness of now, from 0 to 1. */
+  /** Current loudness, from 0 to 1. */
   level = $state(0);
-  /** Length of what was recorded, in milliseconds. */
+  /** Length of the recording, in milliseconds. */
   length = $state(0);
   private end: (() => void) | null = null;
   private closed = false;
 
-  /** Records until `stop`, or for this long. Fails if the microphone cannot be used. */
+  /** Records until `stop`, at most for `longestMs`. Fails if the microphone is not available. */
   async record(longestMs: number): Promise<Float32Array> {
     const context = new AudioContext();
     const parts: Float32Array[] = [];
@@ -41,7 +41,7 @@ export class Recorder {
     this.end?.();
   }
 
-  /** Ends a recording for good, also one whose microphone is still being asked for. */
+  /** Ends a recording permanently, also while the microphone is still being requested. */
   close(): void {
     this.closed = true;
     this.stop();

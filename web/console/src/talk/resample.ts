@@ -1,6 +1,6 @@
-// Changes the sample rate of a stream with a windowed sinc filter. Not for where the sound comes from or goes.
+// Changes the sample rate of a stream with a windowed sinc filter. Not for sources and outputs of audio.
 
-/** Half width of the filter, in periods of the lower of both rates. */
+/** Half width of the filter, in periods of the lower rate. */
 const REACH = 12;
 
 export class Resampler {
@@ -19,7 +19,7 @@ export class Resampler {
     this.at = this.reach;
   }
 
-  /** Takes more input and returns the output that it completes; the filter's reach is kept for later. */
+  /** Adds input and returns the output that it completes; the reach of the filter is held back. */
   push(input: Float32Array): Float32Array<ArrayBuffer> {
     const all = new Float32Array(this.kept.length + input.length);
     all.set(this.kept);

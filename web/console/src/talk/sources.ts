@@ -1,11 +1,11 @@
-// Where speech comes from: the microphone, or a file in its place. Both give samples at 16 kHz. Not for encoding.
+// Sources of speech: the microphone, or a file in its place, as samples at 16 kHz. Not for encoding.
 import captureUrl from './capture.worklet.ts?worker&url';
 import { Resampler } from './resample';
 import { FRAME_MS, FRAME_SAMPLES, UPLINK_RATE } from './wire';
 
 export type OnSamples = (samples: Float32Array) => void;
 
-/** Opens the microphone. Returns what closes it. */
+/** Opens the microphone. Returns a function that closes it. */
 export async function openMicrophone(context: AudioContext, onSamples: OnSamples): Promise<() => void> {
   const audio = { channelCount: 1, echoCancellation: true, noiseSuppression: true, autoGainControl: true };
   const stream = await navigator.mediaDevices.getUserMedia({ audio });
@@ -22,7 +22,7 @@ export async function openMicrophone(context: AudioContext, onSamples: OnSamples
   };
 }
 
-/** Reads an audio file of any kind that the browser knows, as mono samples at 16 kHz. */
+/** Reads an audio file of any format that the browser supports, as mono samples at 16 kHz. */
 export async function readFile(file: Blob): Promise<Float32Array> {
   const decoder = new OfflineAudioContext(1, 1, UPLINK_RATE);
   const sound = await decoder.decodeAudioData(await file.arrayBuffer());
@@ -36,7 +36,7 @@ export async function readFile(file: Blob): Promise<Float32Array> {
 }
 
 /**
- * Gives the samples out as fast as they would be spoken, then silence for as long as `goOn` allows. Resolves at the end.
+ * Emits the samples in real time, then silence while `goOn` returns true. Resolves at the end.
  */
 export async function speakFile(samples: Float32Array, onSamples: OnSamples, goOn: (spokenMs: number) => boolean): Promise<void> {
   const began = performance.now();

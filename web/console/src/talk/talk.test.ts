@@ -1,4 +1,4 @@
-// Checks the words and bytes of the page as a device: framing, messages, tools, Ogg files and sample rates.
+// Checks the protocol of the page as a device: framing, messages, tools, Ogg files and sample rates.
 import { describe, expect, it } from 'vitest';
 import { pack, unpack } from './framing';
 import { answer, type DeviceTool, whole } from './mcp';
@@ -15,20 +15,20 @@ describe('framing', () => {
     expect([...pack(3, bytes(7, 8))]).toEqual([0, 0, 0, 2, 7, 8]);
   });
 
-  it('reads what it wrote, and ignores bytes after the payload', () => {
+  it('parses its own frames, and ignores bytes after the payload', () => {
     for (const version of [1, 2, 3] as const) expect([...(unpack(version, pack(version, bytes(1, 2, 3))) ?? [])]).toEqual([1, 2, 3]);
     expect([...(unpack(3, bytes(0, 0, 0, 1, 5, 6)) ?? [])]).toEqual([5]);
     expect([...(unpack(2, pack(2, bytes())) ?? [9])]).toEqual([]);
   });
 
-  it('refuses headers that do not fit', () => {
+  it('rejects invalid headers', () => {
     expect(unpack(3, bytes(0, 0, 0))).toBeNull();
     expect(unpack(3, bytes(0, 0, 0, 9, 1))).toBeNull();
     expect(unpack(3, bytes(1, 0, 0, 1, 1))).toBeNull();
     expect(unpack(2, pack(3, bytes(1, 2)))).toBeNull();
   });
 
-  it('reads a part of a larger buffer', () => {
+  it('parses a view of a larger buffer', () => {
     const all = bytes(9, 9, 0, 0, 0, 1, 5);
     expect([...(unpack(3, all.subarray(2)) ?? [])]).toEqual([5]);
   });
@@ -57,7 +57,7 @@ describe('messages', () => {
     expect(socketUrl({ protocol: 'http:', host: 'h' }, { ...ids, token: '' })).not.toContain('authorization');
   });
 
-  it('have ids of the right form', () => {
+  it('have ids in the right format', () => {
     expect(newDeviceId(bytes(1, 2, 3, 4, 255))).toBe('02:01:02:03:04:ff');
     expect(newUuid(new Uint8Array(16).fill(255))).toBe('ffffffff-ffff-4fff-bfff-ffffffffffff');
   });
@@ -74,7 +74,7 @@ describe('tools of the page', () => {
   ];
   const ask = (method: string, params?: object) => answer({ jsonrpc: '2.0', id: 4, method, params }, tools) as Record<string, never>;
 
-  it('are told and called', () => {
+  it('are listed and called', () => {
     expect(ask('initialize')).toMatchObject({ id: 4, result: { serverInfo: { name: 'hearken-console' } } });
     expect(ask('tools/list')).toMatchObject({ result: { tools: [{ name: 'self.lamp.turn_on' }, { name: 'self.set' }] } });
     expect(ask('tools/call', { name: 'self.lamp.turn_on' })).toMatchObject({ result: { content: [{ type: 'text', text: 'true' }], isError: false } });
@@ -82,7 +82,7 @@ describe('tools of the page', () => {
     expect(ask('tools/call', { name: 'self.set', arguments: { volume: 30 } })).toMatchObject({ result: { content: [{ text: '{"volume":30}' }] } });
   });
 
-  it('refuse what they cannot do', () => {
+  it('reject invalid calls', () => {
     expect(ask('tools/call', { name: 'x' })).toMatchObject({ error: { message: 'Unknown tool: x' } });
     expect(ask('tools/call', { name: 'self.set' })).toMatchObject({ error: { message: 'Missing argument: volume' } });
     expect(ask('tools/call', { name: 'self.set', arguments: { volume: 200 } })).toMatchObject({ error: { message: 'volume must be 0 to 100' } });
@@ -97,7 +97,7 @@ describe('Ogg', () => {
     expect(crc(new TextEncoder().encode('123456789'))).toBe(0x89a1897f);
   });
 
-  it('holds a head, tags and one page for each packet', () => {
+  it('has a header, tags and one page per packet', () => {
     const file = oggOf([bytes(1, 2), new Uint8Array(300).fill(3)], 24_000, 60);
     const text = new TextDecoder('latin1').decode(file);
     expect(text.match(/OggS/g)?.length).toBe(4);
@@ -120,7 +120,7 @@ describe('resampling', () => {
   };
   const rms = (samples: Float32Array) => Math.sqrt(samples.reduce((sum, s) => sum + s * s, 0) / samples.length);
 
-  it('keeps the length and a tone of speech', () => {
+  it('preserves the length and a tone of speech', () => {
     const output = run(48_000, 16_000, tone(1_000, 48_000, 1), 2_048);
     expect(Math.abs(output.length - 16_000)).toBeLessThan(40);
     expect(rms(output.subarray(200, 15_000))).toBeCloseTo(Math.SQRT1_2, 2);
@@ -138,7 +138,7 @@ describe('resampling', () => {
     for (let n = 0; n < pieces.length; n += 97) expect(pieces[n]).toBeCloseTo(whole[n] ?? 0, 5);
   });
 
-  it('tells loudness from 0 to 1', () => {
+  it('has a loudness from 0 to 1', () => {
     expect(loudness(new Float32Array(10))).toBe(0);
     expect(loudness(new Float32Array(10).fill(1))).toBe(1);
     expect(loudness(new Float32Array(10).fill(0.001))).toBeCloseTo(0, 3);

@@ -1,4 +1,4 @@
-// What the page has as a device: a lamp, a loudspeaker, a screen, and the tools that change them. Not for the wire.
+// The lamp, loudspeaker and screen of the page as a device, with the tools that change them. Not for the protocol.
 import { type DeviceTool, whole } from './mcp';
 
 export class Things {
@@ -6,7 +6,7 @@ export class Things {
   rgb = $state<[number, number, number]>([255, 214, 130]);
   volume = $state(70);
   brightness = $state(80);
-  /** Last tool that was called, with its arguments. */
+  /** Last tool call, with its arguments. */
   called = $state.raw<{ tool: string; args: string } | null>(null);
 
   get lampColour(): string {
@@ -51,9 +51,9 @@ export class Things {
     run: DeviceTool['run'],
   ): DeviceTool {
     const noted: DeviceTool['run'] = (args) => {
-      const told = run(args);
+      const result = run(args);
       this.called = { tool: name, args: JSON.stringify(args) };
-      return told;
+      return result;
     };
     return { name, description, inputSchema: { type: 'object', properties, required: Object.keys(properties) }, run: noted };
   }

@@ -1,4 +1,4 @@
-// From samples at 16 kHz to Opus packets of 60 ms. Not for where samples come from, nor for sending packets.
+// From samples at 16 kHz to Opus packets of 60 ms. Not for sources of samples, nor for sending packets.
 import { ENCODER } from './ability';
 import { FRAME_MS, FRAME_SAMPLES, UPLINK_RATE } from './wire';
 
@@ -28,7 +28,7 @@ export class Uplink {
     this.rest = all.slice(at);
   }
 
-  /** Encodes what is left, and waits until all packets have been handed out. */
+  /** Encodes the rest and waits until all packets have been emitted. */
   async finish(): Promise<void> {
     if (this.rest.length > 0) {
       const last = new Float32Array(FRAME_SAMPLES);

@@ -3,7 +3,7 @@
 export type Mode = 'manual' | 'auto' | 'realtime';
 export const MODES: readonly Mode[] = ['manual', 'auto', 'realtime'];
 
-/** Length of a packet to the server, and its sample rate. */
+/** Duration of a packet to the server, and its sample rate. */
 export const FRAME_MS = 60;
 export const UPLINK_RATE = 16_000;
 export const FRAME_SAMPLES = (UPLINK_RATE * FRAME_MS) / 1_000;
@@ -21,13 +21,13 @@ export function emotionOf(name: unknown): Emotion {
 
 export interface AudioParams { sample_rate: number; frame_duration: number }
 
-/** A message of the server, read leniently. */
+/** A message of the server, parsed leniently. */
 export interface Downlink {
   type: string; state?: string; text?: string; emotion?: string; session_id?: string; is_final?: boolean; status?: string;
   message?: string; command?: string; payload?: unknown; audio_params?: AudioParams;
 }
 
-/** Reads a text frame; null if it is no message. */
+/** Parses a text frame; null if it is not a message. */
 export function readMessage(text: string): Downlink | null {
   try {
     const value: unknown = JSON.parse(text);
@@ -45,13 +45,13 @@ export function hello(version: number): object {
   };
 }
 
-/** Returns the parameters of a hello of the server, with the defaults of firmware. */
+/** Returns the audio parameters of the server's hello, with the defaults of firmware. */
 export function audioOf(message: Downlink): AudioParams {
   const { sample_rate, frame_duration } = message.audio_params ?? { sample_rate: 0, frame_duration: 0 };
   return { sample_rate: sample_rate || 24_000, frame_duration: frame_duration || 60 };
 }
 
-/** Returns the address of the devices' socket at this site, whose host may have a path behind it, with the ids and the token in the query. */
+/** Returns the address of the device socket at this site, with ids and token in the query; `host` may include a path. */
 export function socketUrl(
   site: { protocol: string; host: string },
   ids: { deviceId: string; clientId: string; token: string; version: number },
@@ -63,13 +63,13 @@ export function socketUrl(
   return `${site.protocol === 'https:' ? 'wss' : 'ws'}://${site.host}/xiaozhi/v1/?${query}`;
 }
 
-/** Makes an id in the form of a MAC address that no maker gives out. */
+/** Creates an id in the form of a locally administered MAC address. */
 export function newDeviceId(random: Uint8Array): string {
   const bytes = [0x02, ...random.slice(0, 5)];
   return bytes.map((byte) => byte.toString(16).padStart(2, '0')).join(':');
 }
 
-/** Makes a UUID of version 4; `crypto.randomUUID` exists in secure contexts only. */
+/** Creates a version 4 UUID; `crypto.randomUUID` requires a secure context. */
 export function newUuid(random: Uint8Array): string {
   const bytes = Array.from(random.slice(0, 16));
   bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x40;

@@ -1,4 +1,4 @@
-// What exists beside the sound card, where worklets run; the types of a page do not have it.
+// Globals of audio worklets, which the types of a page lack.
 declare abstract class AudioWorkletProcessor {
   readonly port: MessagePort;
 }

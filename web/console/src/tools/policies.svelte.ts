@@ -1,4 +1,4 @@
-// What models may do with tools, as it is configured now and can be changed while the server runs. Not for showing it.
+// The tool permissions of the configuration, which can be changed at run time. Not for showing them.
 import { admin } from '../lib/api';
 import { Action, Resource } from '../lib/resource.svelte';
 import type { Settings, ToolPolicy } from '../lib/types';
@@ -7,7 +7,7 @@ export const POLICIES: readonly ToolPolicy[] = ['allow', 'ask', 'never'];
 const PATTERNS = 'tools.policy';
 const CHANGED = 'tools.changed_definitions';
 
-/** Returns the policy of each pattern, in the order of the patterns. */
+/** Returns the policy of each pattern, sorted by pattern. */
 export function patternsOf(settings: Settings | null): [string, ToolPolicy][] {
   const patterns = (settings?.settings['tools']?.['policy'] ?? {}) as Record<string, ToolPolicy>;
   return Object.entries(patterns).sort(([a], [b]) => (a < b ? -1 : 1));
@@ -17,12 +17,12 @@ export class Policies {
   readonly config = new Resource(admin.config);
   readonly saving = new Action();
   readonly patterns = $derived(patternsOf(this.config.data));
-  /** The policy of tools whose definition has changed. */
+  /** The policy of tools with a changed definition. */
   readonly changed = $derived((this.config.data?.settings['tools']?.['changed_definitions'] ?? 'ask') as ToolPolicy);
-  /** Whether an environment variable decides. */
+  /** True if an environment variable sets the permissions. */
   readonly isFixed = $derived([PATTERNS, CHANGED].some((key) => this.config.data?.sources[key] === 'environment'));
 
-  /** Sets the policy of a pattern; null removes it. What others have changed meanwhile stays. */
+  /** Sets the policy of a pattern; null removes it. Concurrent changes of other patterns stay. */
   set(pattern: string, policy: ToolPolicy | null): Promise<boolean> {
     return this.save(async () => {
       const { [pattern]: _, ...others } = Object.fromEntries(patternsOf(await admin.config()));

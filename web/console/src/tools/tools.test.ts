@@ -1,30 +1,30 @@
-// Checks how the arguments of a call that waits are shown, the seconds that are left, policies and addresses of tool clients.
+// Checks the arguments and the remaining seconds of pending confirmations, permissions, and addresses of tool clients.
 import { describe, expect, it } from 'vitest';
 import { patternsOf } from './policies.svelte';
 import { endpointOf } from './tokens';
 import { indented, secondsLeft } from './waiting';
 
 describe('arguments', () => {
-  it('have one value a line', () => {
+  it('have one value per line', () => {
     expect(indented('{"question": "what, is \\"this\\"","n":[1,{"a":null}]}')).toBe(JSON.stringify({ question: 'what, is "this"', n: [1, { a: null }] }, null, 2));
     expect(indented('{"city":"\\u5317\\u4eac"}')).toBe('{\n  "city": "北京"\n}');
     expect(indented('{}')).toBe('{}');
   });
 
-  it('stay as they are where they are no JSON or would become something else', () => {
+  it('are unchanged if they are not JSON or formatting would alter them', () => {
     for (const text of ['', '{"open', '{"id":12345678901234567890}', '{"x":1e400}', '{"x":true,"x":false}']) expect(indented(text)).toBe(text);
   });
 });
 
-describe('the seconds that are left', () => {
-  it('go down from what the server told, to 0', () => {
+describe('the remaining seconds', () => {
+  it('decrease from the number of the server to 0', () => {
     const left = (now: number) => secondsLeft({ seconds_left: 42 }, 1_000, now);
     expect([left(500), left(1_000), left(1_900), left(3_000), left(42_500), left(90_000)]).toEqual([42, 42, 42, 40, 1, 0]);
   });
 });
 
 describe('policies', () => {
-  it('are listed by their patterns', () => {
+  it('are sorted by pattern', () => {
     const policy = { 'files/*': 'ask', '*': 'allow', 'files/delete': 'never' };
     const settings = { settings: { tools: { policy } }, sources: {} };
     expect(patternsOf(settings)).toEqual([['*', 'allow'], ['files/*', 'ask'], ['files/delete', 'never']]);

@@ -1,13 +1,13 @@
-// How uPlot draws a chart: axes, lines or bars, and the row below that tells the value at the pointer. Not for the numbers.
+// Options for uPlot: axes, lines or bars, and the legend with the value at the pointer. Not for the data.
 import uPlot from 'uplot';
 import { namedDays, type Plot, reachOf } from './chart';
 
 const FONT = '11px system-ui, sans-serif';
-/** Room beside a number of the axis, and for each of its characters, in pixels. */
+/** Space next to a number of the axis, and per character, in pixels. */
 const NUMBERS = { beside: 18, character: 6.5 };
-/** Room below for the names of days or moments, and for each of them. */
+/** Height of the x axis, and width of each of its labels, in pixels. */
 const NAMES = { size: 26, days: 46, moments: 90 };
-/** Lines differ in more than their colours. */
+/** Dashes: lines must differ in more than colour. */
 const DASHES = [[], [8, 4], [2, 4]];
 const MARKERS = ['solid', 'dashed', 'dotted'] as const;
 

@@ -1,1 +1,0 @@
-import{ar as s,as as c}from"./index-BF7CcS48.js";const k=Symbol("NaN");function N(r,e,n){var o=new c(r);s(()=>{var a=e();a!==a&&(a=k),o.ensure(a,n)})}export{N as k};
